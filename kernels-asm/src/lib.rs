@@ -1,0 +1,2 @@
+//! Kernels over packed GGUF weights, and the one list of them.
+#![no_std]

@@ -1,0 +1,2 @@
+//! GGUF bytes in, text out: the `no_std`, heap-free core of Rushlight.
+#![no_std]

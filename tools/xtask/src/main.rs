@@ -1,0 +1,2 @@
+//! `cargo xtask`: the one entry for set-up, builds, tests and the demo.
+fn main() {}
