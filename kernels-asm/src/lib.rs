@@ -1,2 +1,23 @@
 //! Kernels over packed GGUF weights, and the one list of them.
+//!
+//! Every kernel of one operation gives the same bits: the integer part is exact, and the float
+//! part follows one order of operations (`docs/numerics.md`). So the choice of a kernel is a
+//! question of speed alone, and `tests/kernelcheck` compares with `==`.
+//!
+//! - [`format`]: the weight formats, their GGUF blocks and their packed records, to the byte
+//! - [`pack`]: GGUF rows to packed records, and one row of those back to floats
+//! - [`activation`]: the int8 records that a GEMV reads
+//! - [`features`]: what a CPU has, and the instruction-set tiers built on it
+//! - [`registry`]: the one list of kernels, and the choice among them
+//! - [`reference`]: each operation in plain Rust, written to be read
+//! - [`vector`]: the float operations, written once over an eight-lane vector
+//! - `x86_64`, `aarch64`: the fast tiers
+//!
+//! This crate knows blocks and registers. It does not know models, files or threads, and it
+//! allocates nothing.
 #![no_std]
+
+pub mod activation;
+pub mod features;
+pub mod format;
+pub mod vector;
