@@ -1,0 +1,267 @@
+//! GGUF container: bytes in, checked views out (GGUF specification, versions 2 and 3).
+//!
+//! [`Gguf::check`] walks the whole header once. After it returns `Ok`, every record it saw is
+//! inside the file and well formed, so the accessors only fail where a key has another type than
+//! the caller asked for. Nothing is allocated: keys, names and arrays are views of the file.
+//! Tensor contents are not read here, and what the keys mean is not known here (`model::config`).
+
+mod error;
+mod reader;
+mod tensor;
+mod value;
+
+pub use error::{GgufError, Name};
+pub use tensor::{GgmlType, TensorInfo};
+pub use value::{Array, Value};
+
+use heapless::Vec;
+use reader::Reader;
+
+/// Metadata keys that a file may have.
+pub const KEYS_MAX: usize = 1024;
+/// Tensors that a file may have.
+pub const TENSORS_MAX: usize = 4096;
+/// Bytes that the header may take, so that a `u32` reaches all of it.
+const HEADER_BYTES_MAX: usize = u32::MAX as usize;
+/// Largest `general.alignment` that is believed.
+const ALIGNMENT_MAX: u32 = 1 << 20;
+
+/// The checked header of a file.
+pub struct Gguf<'a> {
+    bytes: &'a [u8],
+    /// Where each key-value record starts.
+    keys: Vec<u32, KEYS_MAX>,
+    /// Where each tensor record starts.
+    tensors: Vec<u32, TENSORS_MAX>,
+    data_start: usize,
+}
+
+impl<'a> Gguf<'a> {
+    /// Checks the header of a file that is wholly in `bytes` (mapped, as a rule; only the header
+    /// is touched).
+    ///
+    /// # Errors
+    /// Whatever is malformed, naming the key or tensor.
+    pub fn check(bytes: &'a [u8]) -> Result<Self, GgufError> {
+        let mut reader = Reader::new(bytes, HEADER_BYTES_MAX);
+        let (tensor_count, key_count) = check_preamble(&mut reader)?;
+
+        let mut keys = Vec::new();
+        for _ in 0..key_count {
+            let at = reader.position();
+            let (key, _) = value::read_pair(&mut reader)?;
+            if keys.iter().any(|&other| key_at(bytes, other) == key) {
+                return Err(GgufError::DuplicateKey {
+                    key: Name::new(key),
+                });
+            }
+            keys.push(at)
+                .map_err(|_| GgufError::TooManyKeys { count: key_count })?;
+        }
+
+        let mut gguf = Gguf {
+            bytes,
+            keys,
+            tensors: Vec::new(),
+            data_start: 0,
+        };
+        let alignment = gguf.alignment()?;
+        gguf.check_tensors(&mut reader, tensor_count, u64::from(alignment))?;
+        Ok(gguf)
+    }
+
+    /// Reads the tensor records and checks that the tensors lie end to end in the data section.
+    fn check_tensors(
+        &mut self,
+        reader: &mut Reader<'a>,
+        count: u64,
+        alignment: u64,
+    ) -> Result<(), GgufError> {
+        let mut expected = 0u64;
+        for _ in 0..count {
+            let at = reader.position();
+            let info = TensorInfo::read(reader)?;
+            if self.tensors().any(|other| other.name == info.name) {
+                return Err(GgufError::DuplicateTensor {
+                    tensor: Name::new(info.name),
+                });
+            }
+            if info.offset != expected {
+                return Err(GgufError::TensorOffset {
+                    tensor: Name::new(info.name),
+                    found: info.offset,
+                    expected,
+                });
+            }
+            expected = info
+                .bytes
+                .checked_next_multiple_of(alignment)
+                .and_then(|padded| expected.checked_add(padded))
+                .ok_or(GgufError::TensorTooLarge {
+                    tensor: Name::new(info.name),
+                })?;
+            self.tensors
+                .push(at)
+                .map_err(|_| GgufError::TooManyTensors { count })?;
+        }
+        let header = u64::from(reader.position());
+        self.data_start = header.next_multiple_of(alignment) as usize;
+        for info in self.tensors() {
+            // No overflow: both were bounded above, and the header is shorter than 4 GiB.
+            let needs = self.data_start as u64 + info.offset + info.bytes;
+            if needs > self.bytes.len() as u64 {
+                return Err(GgufError::Truncated {
+                    tensor: Name::new(info.name),
+                    needs,
+                    file: self.bytes.len() as u64,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn alignment(&self) -> Result<u32, GgufError> {
+        const KEY: &str = "general.alignment";
+        let alignment = self.u32(KEY)?.unwrap_or(32);
+        if !alignment.is_power_of_two() || !(8..=ALIGNMENT_MAX).contains(&alignment) {
+            return Err(GgufError::BadAlignment { found: alignment });
+        }
+        Ok(alignment)
+    }
+
+    /// The value of `key`, if the file has it.
+    pub fn get(&self, key: &str) -> Option<Value<'a>> {
+        self.pairs()
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value)
+    }
+
+    /// Every key with its value, in the order of the file.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+        let bytes = self.bytes;
+        self.keys.iter().filter_map(move |&at| {
+            value::read_pair(&mut Reader::at(bytes, at)).ok() // was read once: cannot fail
+        })
+    }
+
+    /// Every tensor, in the order of the file.
+    pub fn tensors(&self) -> impl Iterator<Item = TensorInfo<'a>> {
+        let bytes = self.bytes;
+        self.tensors.iter().filter_map(move |&at| {
+            TensorInfo::read(&mut Reader::at(bytes, at)).ok() // was read once: cannot fail
+        })
+    }
+
+    /// The tensor of that name, if the file has it.
+    pub fn tensor(&self, name: &str) -> Option<TensorInfo<'a>> {
+        self.tensors().find(|info| info.name == name)
+    }
+
+    /// Where a tensor's bytes start in the file.
+    pub fn file_offset(&self, tensor: &TensorInfo<'_>) -> u64 {
+        self.data_start as u64 + tensor.offset
+    }
+
+    /// An unsigned integer of any width that fits a `u32`.
+    ///
+    /// # Errors
+    /// The key has another type, or a value that does not fit.
+    pub fn u32(&self, key: &str) -> Result<Option<u32>, GgufError> {
+        self.typed(key, "an unsigned 32-bit integer", |value| {
+            value
+                .as_integer()
+                .and_then(|number| u32::try_from(number).ok())
+        })
+    }
+
+    /// A float.
+    ///
+    /// # Errors
+    /// The key has another type.
+    pub fn f32(&self, key: &str) -> Result<Option<f32>, GgufError> {
+        self.typed(key, "a float", |value| match value {
+            Value::F32(number) => Some(number),
+            Value::F64(number) => Some(number as f32),
+            _ => None,
+        })
+    }
+
+    /// A truth value.
+    ///
+    /// # Errors
+    /// The key has another type.
+    pub fn bool(&self, key: &str) -> Result<Option<bool>, GgufError> {
+        self.typed(key, "a bool", |value| match value {
+            Value::Bool(truth) => Some(truth),
+            _ => None,
+        })
+    }
+
+    /// A string's bytes. GGUF asks for UTF-8; the caller who needs it checks it.
+    ///
+    /// # Errors
+    /// The key has another type.
+    pub fn string(&self, key: &str) -> Result<Option<&'a [u8]>, GgufError> {
+        self.typed(key, "a string", |value| match value {
+            Value::String(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    /// An array.
+    ///
+    /// # Errors
+    /// The key has another type.
+    pub fn array(&self, key: &str) -> Result<Option<Array<'a>>, GgufError> {
+        self.typed(key, "an array", |value| match value {
+            Value::Array(array) => Some(array),
+            _ => None,
+        })
+    }
+
+    fn typed<T>(
+        &self,
+        key: &str,
+        wanted: &'static str,
+        convert: impl FnOnce(Value<'a>) -> Option<T>,
+    ) -> Result<Option<T>, GgufError> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(value) => match convert(value) {
+                Some(converted) => Ok(Some(converted)),
+                None => Err(GgufError::WrongType {
+                    key: Name::new(key),
+                    wanted,
+                }),
+            },
+        }
+    }
+}
+
+/// Magic, version and the two counts.
+fn check_preamble(reader: &mut Reader<'_>) -> Result<(u64, u64), GgufError> {
+    let magic = reader
+        .array::<4>()
+        .map_err(|_| GgufError::TruncatedHeader)?;
+    if magic != *b"GGUF" {
+        return Err(GgufError::NotGguf { found: magic });
+    }
+    let version = reader.u32()?;
+    if version != 2 && version != 3 {
+        return Err(GgufError::UnsupportedVersion { version });
+    }
+    let tensors = reader.u64()?;
+    let keys = reader.u64()?;
+    if tensors > TENSORS_MAX as u64 {
+        return Err(GgufError::TooManyTensors { count: tensors });
+    }
+    if keys > KEYS_MAX as u64 {
+        return Err(GgufError::TooManyKeys { count: keys });
+    }
+    Ok((tensors, keys))
+}
+
+/// The key of a record that was read before.
+fn key_at(bytes: &[u8], at: u32) -> &str {
+    Reader::at(bytes, at).text().unwrap_or_default()
+}
