@@ -2,4 +2,8 @@
 #![no_std]
 
 pub mod arena;
+pub mod board;
+pub mod cpu;
 pub mod gguf;
+pub mod log;
+pub mod sys;

@@ -10,6 +10,10 @@
 
 #![allow(unsafe_code)] // hands out disjoint parts of one block
 
+mod claim;
+
+pub use claim::{Chunks, ColumnRange, Columns};
+
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;

@@ -1,0 +1,203 @@
+//! What this machine is: instruction-set features, processors and clusters, memory, heat.
+//!
+//! Everything is read from the kernel (auxiliary vector, `/proc`, `/sys`) or the processor itself.
+//! What cannot be read is absent, never guessed.
+
+use crate::sys;
+use core::ffi::CStr;
+use core::fmt::Write;
+use heapless::{String, Vec};
+use kernels_asm::features::Features;
+
+/// The features of this processor that kernels may ask for.
+#[cfg(target_arch = "x86_64")]
+pub fn features() -> Features {
+    use core::arch::x86_64::__cpuid_count;
+    let bit = |register: u32, bit: u32| register >> bit & 1 == 1;
+    if __cpuid_count(0, 0).eax < 7 {
+        return Features::NONE;
+    }
+    let (base, extended) = (__cpuid_count(1, 0), __cpuid_count(7, 0));
+    let (more, osxsave) = (__cpuid_count(7, 1), bit(base.ecx, 27));
+    // XCR0 says which registers the operating system saves: bits 1, 2 for AVX; 5, 6, 7 for AVX-512.
+    let saved = if osxsave {
+        extended_control_register()
+    } else {
+        0
+    };
+    let (ymm, zmm) = (saved & 0x06 == 0x06, saved & 0xe6 == 0xe6);
+    let mut found = Features::NONE;
+    if ymm && bit(base.ecx, 12) && bit(base.ecx, 29) && bit(extended.ebx, 5) {
+        found = found.with(Features::AVX2); // with FMA and F16C
+        if bit(more.eax, 4) {
+            found = found.with(Features::AVX_VNNI);
+        }
+        let avx512 = bit(extended.ebx, 16) && bit(extended.ebx, 30) && bit(extended.ebx, 31);
+        if zmm && avx512 && bit(extended.ecx, 11) {
+            found = found.with(Features::AVX512_VNNI);
+        }
+    }
+    found
+}
+
+/// XCR0. Only where CPUID says OSXSAVE.
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)] // one instruction that the intrinsics put behind a target feature
+fn extended_control_register() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: the caller has seen OSXSAVE, so XGETBV exists; it reads a register.
+    unsafe {
+        core::arch::asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high,
+            options(nomem, nostack));
+    }
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// The features of this processor that kernels may ask for.
+#[cfg(target_arch = "aarch64")]
+pub fn features() -> Features {
+    // Linux, arch/arm64/include/uapi/asm/hwcap.h; the auxiliary vector's keys, include/uapi/linux.
+    const AT_HWCAP: u64 = 16;
+    const AT_HWCAP2: u64 = 26;
+    const HWCAP_ASIMD: u64 = 1 << 1;
+    const HWCAP_ASIMDDP: u64 = 1 << 20;
+    const HWCAP2_I8MM: u64 = 1 << 13;
+    let (first, second) = (sys::auxiliary(AT_HWCAP), sys::auxiliary(AT_HWCAP2));
+    let mut found = Features::NONE;
+    for (set, feature) in [
+        (first & HWCAP_ASIMD, Features::NEON),
+        (first & HWCAP_ASIMDDP, Features::DOTPROD),
+        (second & HWCAP2_I8MM, Features::I8MM),
+    ] {
+        if set != 0 {
+            found = found.with(feature);
+        }
+    }
+    found
+}
+
+/// The features of this processor that kernels may ask for.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub fn features() -> Features {
+    Features::NONE
+}
+
+/// A path under `/sys` or `/proc` with a number in it, ready for the kernel.
+fn numbered(args: core::fmt::Arguments<'_>) -> String<96> {
+    let mut path = String::new();
+    // A path that does not fit is cut, and then not found.
+    let _ = path.write_fmt(args);
+    let _ = path.push('\0');
+    path
+}
+
+/// The number in a file of one line.
+fn number_in(args: core::fmt::Arguments<'_>) -> Option<u64> {
+    let path = numbered(args);
+    let path = CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
+    let mut buffer = [0; 32];
+    sys::read_small(path, &mut buffer)?.trim().parse().ok()
+}
+
+/// How fast a processor is next to the others of the machine; 0 where the kernel does not say.
+fn capacity(cpu: u32) -> u64 {
+    let folder = "/sys/devices/system/cpu/cpu";
+    number_in(format_args!("{folder}{cpu}/cpu_capacity"))
+        .or_else(|| number_in(format_args!("{folder}{cpu}/cpufreq/cpuinfo_max_freq")))
+        .unwrap_or(0)
+}
+
+/// The processors to use, fastest cluster first: those that the process may run on, or that
+/// `range` (a bit mask) allows. At most 64.
+pub fn processors(range: Option<u64>) -> Processors {
+    let allowed = sys::allowed_cpus();
+    let mask = match range.map(|range| range & allowed) {
+        None | Some(0) => allowed,
+        Some(mask) => mask,
+    };
+    let mut cpus: Vec<(u32, u64), 64> = Vec::new();
+    for cpu in (0..64).filter(|cpu| mask >> cpu & 1 == 1) {
+        let _ = cpus.push((cpu, capacity(cpu))); // 64 have room
+    }
+    cpus.sort_unstable_by_key(|&(cpu, capacity)| (core::cmp::Reverse(capacity), cpu));
+    let fastest = cpus.iter().filter(|cpu| cpu.1 == cpus[0].1).count();
+    Processors {
+        cpus: cpus.iter().map(|cpu| cpu.0).collect(),
+        fastest,
+    }
+}
+
+/// The processors to use.
+pub struct Processors {
+    /// Their numbers, fastest first.
+    pub cpus: Vec<u32, 64>,
+    /// How many of them are in the fastest cluster.
+    pub fastest: usize,
+}
+
+impl Processors {
+    /// A processor for each of `threads` threads; they share where there are too few.
+    pub fn assign(&self, threads: usize) -> Vec<u32, 64> {
+        self.cpus.iter().copied().cycle().take(threads).collect()
+    }
+}
+
+/// The current frequency of a processor, MHz.
+pub fn frequency_mhz(cpu: u32) -> Option<u64> {
+    let folder = "/sys/devices/system/cpu/cpu";
+    number_in(format_args!("{folder}{cpu}/cpufreq/scaling_cur_freq")).map(|khz| khz / 1000)
+}
+
+/// The hottest thermal zone, degrees Celsius.
+pub fn temperature_c() -> Option<u64> {
+    let zones = (0..8)
+        .filter_map(|zone| number_in(format_args!("/sys/class/thermal/thermal_zone{zone}/temp")));
+    zones.max().map(|millidegrees| millidegrees / 1000)
+}
+
+/// What `/proc/cpuinfo` calls the processor, or its part number on Arm.
+pub fn model_name(buffer: &mut [u8; 4096]) -> &str {
+    let text = sys::read_small(c"/proc/cpuinfo", buffer).unwrap_or_default();
+    let value = |key: &str| {
+        text.lines()
+            .find(|line| line.starts_with(key))
+            .and_then(|line| line.split(": ").nth(1))
+    };
+    value("model name")
+        .or_else(|| value("CPU part"))
+        .unwrap_or("unknown")
+}
+
+/// `MemAvailable` of `/proc/meminfo`, bytes.
+pub fn memory_available() -> Option<u64> {
+    let mut buffer = [0; 2048];
+    let text = sys::read_small(c"/proc/meminfo", &mut buffer)?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
+    line.split_ascii_whitespace()
+        .nth(1)?
+        .parse::<u64>()
+        .ok()
+        .map(|kib| kib * 1024)
+}
+
+/// `memory.max` of this process's cgroup (version 2), bytes.
+pub fn cgroup_memory_max() -> Option<u64> {
+    let mut buffer = [0; 512];
+    let groups = sys::read_small(c"/proc/self/cgroup", &mut buffer)?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    number_in(format_args!("/sys/fs/cgroup{group}/memory.max"))
+}
+
+/// Resident set now, KiB.
+pub fn resident_kb() -> u64 {
+    let mut buffer = [0; 128];
+    let text = sys::read_small(c"/proc/self/statm", &mut buffer).unwrap_or_default();
+    let pages = text
+        .split_ascii_whitespace()
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok());
+    const AT_PAGESZ: u64 = 6;
+    pages.unwrap_or(0) * (sys::auxiliary(AT_PAGESZ) / 1024)
+}

@@ -1,0 +1,337 @@
+//! The libc shim: the only place that talks to Linux.
+//!
+//! Safe functions over the few calls that Rushlight makes. Each checks `errno` once and returns it
+//! as [`Errno`]. Nothing here knows models, logs or options.
+
+#![allow(unsafe_code)] // foreign calls
+
+mod team;
+
+pub use team::{STACK_BYTES, THREADS_MAX, Team};
+
+use core::ffi::{CStr, c_int, c_void};
+use core::fmt;
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+/// The standard streams.
+pub const STDIN: Fd = Fd(0);
+/// Generated text, and nothing else.
+pub const STDOUT: Fd = Fd(1);
+/// Logs.
+pub const STDERR: Fd = Fd(2);
+
+/// An error number of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// The reader of a pipe is gone.
+    pub const BROKEN_PIPE: Errno = Errno(libc::EPIPE);
+    /// A file ended before the bytes that were asked for.
+    pub const UNEXPECTED_END: Errno = Errno(libc::ENODATA);
+
+    fn last() -> Errno {
+        // SAFETY: returns the address of this thread's errno, valid while the thread lives.
+        Errno(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: strerror takes any number and returns a NUL-terminated constant.
+        let text = unsafe { CStr::from_ptr(libc::strerror(self.0)) };
+        write!(
+            f,
+            "{} (errno {})",
+            text.to_str().unwrap_or("unknown error"),
+            self.0
+        )
+    }
+}
+
+/// `-1` is an error, anything else a result.
+fn check(result: isize) -> Result<usize, Errno> {
+    usize::try_from(result).map_err(|_| Errno::last())
+}
+
+/// An open file. It stays open: the program opens a handful and then ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fd(c_int);
+
+/// What a descriptor refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A block device: a raw partition.
+    Block,
+    /// A pipe or a socket.
+    Stream,
+    /// A terminal, `/dev/null`, a directory, or something else.
+    Other,
+}
+
+impl Fd {
+    /// Opens for reading.
+    pub fn open(path: &CStr) -> Result<Fd, Errno> {
+        // SAFETY: `path` is NUL-terminated.
+        let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        check(fd as isize).map(|_| Fd(fd))
+    }
+
+    /// Creates or empties, and opens for writing.
+    pub fn create(path: &CStr) -> Result<Fd, Errno> {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        // SAFETY: `path` is NUL-terminated; the mode is passed as open(2) asks with O_CREAT.
+        let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644 as c_int) };
+        check(fd as isize).map(|_| Fd(fd))
+    }
+
+    /// What it refers to.
+    pub fn kind(self) -> Result<FileKind, Errno> {
+        let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: `stat` has room for the result.
+        check(unsafe { libc::fstat(self.0, stat.as_mut_ptr()) } as isize)?;
+        // SAFETY: fstat succeeded, so it filled the structure.
+        let mode = unsafe { stat.assume_init() }.st_mode;
+        Ok(match mode & libc::S_IFMT {
+            libc::S_IFREG => FileKind::Regular,
+            libc::S_IFBLK => FileKind::Block,
+            libc::S_IFIFO | libc::S_IFSOCK => FileKind::Stream,
+            _ => FileKind::Other,
+        })
+    }
+
+    /// Bytes in a file or on a block device.
+    pub fn size(self) -> Result<u64, Errno> {
+        // SAFETY: no memory is passed.
+        check(unsafe { libc::lseek(self.0, 0, libc::SEEK_END) } as isize).map(|size| size as u64)
+    }
+
+    /// Whether it is a terminal.
+    pub fn is_terminal(self) -> bool {
+        // SAFETY: no memory is passed.
+        unsafe { libc::isatty(self.0) == 1 }
+    }
+
+    /// Reads what there is, up to the buffer's length; 0 at the end of input. Returns early with
+    /// what it has when a signal arrives.
+    pub fn read(self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: the kernel writes at most `len` bytes to `buffer`.
+        check(unsafe { libc::read(self.0, buffer.as_mut_ptr().cast(), buffer.len()) })
+    }
+
+    /// Fills the buffer from `offset`.
+    pub fn read_exact_at(self, buffer: &mut [u8], offset: u64) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let rest = &mut buffer[done..];
+            let at = (offset + done as u64) as libc::off_t;
+            // SAFETY: the kernel writes at most `len` bytes to `rest`.
+            match check(unsafe { libc::pread(self.0, rest.as_mut_ptr().cast(), rest.len(), at) }) {
+                Ok(0) => return Err(Errno::UNEXPECTED_END),
+                Ok(count) => done += count,
+                Err(Errno(libc::EINTR)) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of it.
+    pub fn write_all(self, mut bytes: &[u8]) -> Result<(), Errno> {
+        while !bytes.is_empty() {
+            // SAFETY: the kernel reads at most `len` bytes of `bytes`.
+            match check(unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) }) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(Errno(libc::EINTR)) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the kernel that a range was read for the last time: its cache may go.
+    pub fn drop_cache(self, offset: u64, len: u64) {
+        let (offset, len) = (offset as libc::off_t, len as libc::off_t);
+        // SAFETY: no memory is passed. Advice that is not taken costs nothing.
+        unsafe { libc::posix_fadvise(self.0, offset, len, libc::POSIX_FADV_DONTNEED) };
+    }
+
+    /// Maps the file for reading. The mapping is never undone.
+    pub fn map(self, len: usize) -> Result<&'static [u8], Errno> {
+        map(len, libc::PROT_READ, libc::MAP_PRIVATE, self.0).map(|bytes| &*bytes)
+    }
+}
+
+/// Reserves zeroed memory, page-aligned. Pages come into being when they are first written. The
+/// reservation is never undone.
+pub fn reserve(len: usize) -> Result<&'static mut [u8], Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
+}
+
+fn map(len: usize, protection: c_int, flags: c_int, fd: c_int) -> Result<&'static mut [u8], Errno> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+    let address = unsafe { libc::mmap(core::ptr::null_mut(), len, protection, flags, fd, 0) };
+    if address == libc::MAP_FAILED {
+        return Err(Errno::last());
+    }
+    // SAFETY: the mapping is `len` bytes, initialised by the kernel, and never unmapped. Nobody
+    // else has it; `Fd::map` turns the slice into a shared one before anyone could write.
+    Ok(unsafe { core::slice::from_raw_parts_mut(address.cast(), len) })
+}
+
+/// Keeps all pages in memory, now and later.
+pub fn lock_memory() -> Result<(), Errno> {
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } as isize).map(|_| ())
+}
+
+/// Nanoseconds of the monotonic clock.
+pub fn now() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` has room for the result; this clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Random bits from the kernel, or from the clock where it has none yet.
+pub fn entropy() -> u64 {
+    let mut bits = 0u64;
+    // SAFETY: the kernel writes at most eight bytes to `bits`.
+    let got = unsafe { libc::getrandom((&raw mut bits).cast(), 8, libc::GRND_NONBLOCK) };
+    if got == 8 { bits } else { now() }
+}
+
+/// An entry of the auxiliary vector, 0 if absent.
+pub fn auxiliary(key: u64) -> u64 {
+    // SAFETY: no memory is passed.
+    unsafe { libc::getauxval(key as libc::c_ulong) as u64 }
+}
+
+/// What the kernel has counted for this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Peak resident set, KiB.
+    pub peak_rss_kb: u64,
+    /// Page faults that waited for storage.
+    pub major_faults: u64,
+}
+
+/// What the kernel has counted for this process.
+pub fn usage() -> Usage {
+    let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` has room for the result.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    // SAFETY: all-zero is a valid value of this structure of integers.
+    let usage = unsafe { usage.assume_init() };
+    Usage {
+        peak_rss_kb: usage.ru_maxrss as u64,
+        major_faults: usage.ru_majflt as u64,
+    }
+}
+
+/// Reads a small file whole, as those of `/proc` and `/sys`; `None` if it cannot be read.
+pub fn read_small<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b str> {
+    let file = Fd::open(path).ok()?;
+    let mut len = 0;
+    while len < buffer.len() {
+        match file.read(&mut buffer[len..]) {
+            Ok(0) => break,
+            Ok(count) => len += count,
+            Err(_) => break,
+        }
+    }
+    // SAFETY: the descriptor is ours and is used no more.
+    unsafe { libc::close(file.0) };
+    core::str::from_utf8(&buffer[..len]).ok()
+}
+
+/// The processors that this thread may run on, as a bit mask of the first 64.
+pub fn allowed_cpus() -> u64 {
+    let mut mask = [0u64; 16];
+    // SAFETY: the kernel writes at most the given number of bytes to `mask`.
+    let got = unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    if got == 0 && mask[0] != 0 { mask[0] } else { 1 }
+}
+
+/// Binds the calling thread to one processor. A kernel that refuses is no error: it is slower.
+fn pin_to(cpu: u32) {
+    let mut mask = [0u64; 16];
+    mask[0] = 1 << (cpu % 64);
+    // SAFETY: the kernel reads the given number of bytes of `mask`.
+    unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
+}
+
+/// The signal that asked the program to end, 0 if none did.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn on_signal(signal: c_int) {
+    SIGNAL.store(signal, Ordering::Relaxed);
+}
+
+/// From now on SIGINT and SIGTERM are only noted, for [`pending_signal`], and a closed pipe is an
+/// error of the write.
+pub fn catch_signals() {
+    for (signal, handler) in [
+        (libc::SIGINT, on_signal as *const () as libc::sighandler_t),
+        (libc::SIGTERM, on_signal as *const () as libc::sighandler_t),
+        (libc::SIGPIPE, libc::SIG_IGN),
+    ] {
+        // SAFETY: all-zero is a valid sigaction; the handler only stores to an atomic, which is
+        // safe in a signal handler. Without SA_RESTART a blocked read returns.
+        unsafe {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = handler;
+            libc::sigaction(signal, &action, core::ptr::null_mut());
+        }
+    }
+}
+
+/// The exit code that a caught signal asks for: 130 for SIGINT, 143 for SIGTERM.
+pub fn pending_signal() -> Option<u8> {
+    match SIGNAL.load(Ordering::Relaxed) {
+        0 => None,
+        signal => Some(128 + signal as u8),
+    }
+}
+
+/// Ends the process, threads and all.
+pub fn exit(code: u8) -> ! {
+    // SAFETY: _exit takes any number and does not return.
+    unsafe { libc::_exit(code.into()) }
+}
+
+/// Sleeps until `word` is no longer `seen`, or until somebody wakes it, or for no reason.
+fn futex_wait(word: &AtomicU32, seen: u32) {
+    // SAFETY: `word` lives across the call; the kernel only reads it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            seen,
+            core::ptr::null::<c_void>(),
+        )
+    };
+}
+
+/// Wakes everybody who sleeps on `word`.
+fn futex_wake_all(word: &AtomicU32) {
+    // SAFETY: the kernel only looks up sleepers by the address.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+        )
+    };
+}
