@@ -6,6 +6,7 @@
 //!
 //! - [`format`]: the weight formats, their GGUF blocks and their packed records, to the byte
 //! - [`pack`]: GGUF rows to packed records, and one row of those back to floats
+//! - [`half`], [`fused`]: binary16 and the fused multiply-add, in software
 //! - [`activation`]: the int8 records that a GEMV reads
 //! - [`features`]: what a CPU has, and the instruction-set tiers built on it
 //! - [`registry`]: the one list of kernels, and the choice among them
@@ -20,4 +21,9 @@
 pub mod activation;
 pub mod features;
 pub mod format;
+pub mod fused;
+pub mod half;
+pub mod pack;
+pub mod reference;
+pub mod registry;
 pub mod vector;
