@@ -27,3 +27,5 @@ pub mod pack;
 pub mod reference;
 pub mod registry;
 pub mod vector;
+#[cfg(target_arch = "x86_64")]
+pub mod x86_64;

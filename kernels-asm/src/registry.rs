@@ -8,6 +8,8 @@
 use crate::features::{Features, Isa};
 use crate::format::WeightFormat;
 use crate::reference;
+#[cfg(target_arch = "x86_64")]
+use crate::x86_64;
 
 /// Matrix times vector: `out[8g + r]` becomes the product of row `r` of group `g` with the vector.
 ///
@@ -75,6 +77,62 @@ pub static KERNELS: &[Kernel] = &[
     Kernel::gemv("gemv_q4_k", Isa::Reference, 0, Q4_K, reference::gemv_q4_k),
     Kernel::gemv("gemv_q5_k", Isa::Reference, 0, Q5_K, reference::gemv_q5_k),
     Kernel::gemv("gemv_q6_k", Isa::Reference, 0, Q6_K, reference::gemv_q6_k),
+    #[cfg(target_arch = "x86_64")]
+    Kernel::gemv(
+        "gemv_q4_0_avx2",
+        Isa::Avx2,
+        20,
+        Q4_0,
+        x86_64::gemv_q4_0_avx2,
+    ),
+    #[cfg(target_arch = "x86_64")]
+    Kernel::gemv(
+        "gemv_q4_1_avx2",
+        Isa::Avx2,
+        20,
+        Q4_1,
+        x86_64::gemv_q4_1_avx2,
+    ),
+    #[cfg(target_arch = "x86_64")]
+    Kernel::gemv(
+        "gemv_q5_0_avx2",
+        Isa::Avx2,
+        20,
+        Q5_0,
+        x86_64::gemv_q5_0_avx2,
+    ),
+    #[cfg(target_arch = "x86_64")]
+    Kernel::gemv(
+        "gemv_q8_0_avx2",
+        Isa::Avx2,
+        20,
+        Q8_0,
+        x86_64::gemv_q8_0_avx2,
+    ),
+    #[cfg(target_arch = "x86_64")]
+    Kernel::gemv(
+        "gemv_q4_k_avx2",
+        Isa::Avx2,
+        20,
+        Q4_K,
+        x86_64::gemv_q4_k_avx2,
+    ),
+    #[cfg(target_arch = "x86_64")]
+    Kernel::gemv(
+        "gemv_q5_k_avx2",
+        Isa::Avx2,
+        20,
+        Q5_K,
+        x86_64::gemv_q5_k_avx2,
+    ),
+    #[cfg(target_arch = "x86_64")]
+    Kernel::gemv(
+        "gemv_q6_k_avx2",
+        Isa::Avx2,
+        20,
+        Q6_K,
+        x86_64::gemv_q6_k_avx2,
+    ),
 ];
 
 /// Why there are no [`Kernels`].
