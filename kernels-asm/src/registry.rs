@@ -5,9 +5,11 @@
 //! has the features for. A [`Kernels`] cannot be had otherwise, so holding one is the proof that
 //! its kernels can be called, and its methods are safe: they check the sizes and call.
 
+use crate::activation::ActivationFormat;
 use crate::features::{Features, Isa};
 use crate::format::WeightFormat;
 use crate::reference;
+use crate::vector::{self, Attention, KvView, VectorOps};
 #[cfg(target_arch = "x86_64")]
 use crate::x86_64;
 
@@ -35,6 +37,8 @@ pub type Gemv = unsafe extern "C" fn(
 pub enum Operation {
     /// Matrix times vector over packed weights of one format.
     Gemv(WeightFormat, Gemv),
+    /// The float operations around it, as one table.
+    Vector(&'static VectorOps),
 }
 
 /// One entry of the list.
@@ -62,6 +66,31 @@ impl Kernel {
             isa,
             priority,
             operation: Operation::Gemv(format, function),
+        }
+    }
+
+    /// The function, if this is a GEMV of that format.
+    fn as_gemv(&self, format: WeightFormat) -> Option<Gemv> {
+        match self.operation {
+            Operation::Gemv(of, gemv) if of == format => Some(gemv),
+            _ => None,
+        }
+    }
+
+    /// The functions, if these are float operations.
+    fn as_vector(&self) -> Option<&'static VectorOps> {
+        match self.operation {
+            Operation::Vector(ops) => Some(ops),
+            _ => None,
+        }
+    }
+
+    const fn vector(name: &'static str, isa: Isa, priority: u8, ops: &'static VectorOps) -> Self {
+        Self {
+            name,
+            isa,
+            priority,
+            operation: Operation::Vector(ops),
         }
     }
 }
@@ -133,6 +162,11 @@ pub static KERNELS: &[Kernel] = &[
         Q6_K,
         x86_64::gemv_q6_k_avx2,
     ),
+    Kernel::vector("vector", Isa::Reference, 0, &vector::REFERENCE),
+    #[cfg(target_arch = "x86_64")]
+    Kernel::vector("vector_avx2", Isa::Avx2, 20, &vector::AVX2),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::vector("vector_neon", Isa::Neon, 20, &vector::NEON),
 ];
 
 /// Why there are no [`Kernels`].
@@ -155,8 +189,9 @@ pub enum ResolveError {
 /// One kernel for each operation, all of which this CPU can run.
 #[derive(Clone, Copy)]
 pub struct Kernels {
-    /// In the order of [`WeightFormat::ALL`], each an `Operation::Gemv` of that format.
-    gemv: [&'static Kernel; WeightFormat::ALL.len()],
+    /// In the order of [`WeightFormat::ALL`].
+    gemv: [(&'static Kernel, Gemv); WeightFormat::ALL.len()],
+    vector: (&'static Kernel, &'static VectorOps),
 }
 
 impl Kernels {
@@ -164,11 +199,17 @@ impl Kernels {
     /// `forced` names one for a format.
     ///
     /// `have` is what was detected, less what the user masks: it must not claim more.
+    ///
+    /// # Errors
+    /// A forced kernel does not exist, or needs what is lacking.
     pub fn resolve(have: Features, forced: &[(WeightFormat, &str)]) -> Result<Self, ResolveError> {
-        let mut gemv = WeightFormat::ALL.map(|format| strongest_gemv(format, have));
+        let mut gemv =
+            WeightFormat::ALL.map(|format| strongest(have, |kernel| kernel.as_gemv(format)));
         for &(format, name) in forced {
-            let kernel = gemv_kernels(format)
-                .find(|kernel| kernel.name == name)
+            let (kernel, function) = KERNELS
+                .iter()
+                .filter(|kernel| kernel.name == name)
+                .find_map(|kernel| Some((kernel, kernel.as_gemv(format)?)))
                 .ok_or(ResolveError::UnknownKernel { format })?;
             let missing = kernel.isa.needs().without(have);
             if missing != Features::NONE {
@@ -177,14 +218,20 @@ impl Kernels {
                     missing,
                 });
             }
-            gemv[format as usize] = kernel;
+            gemv[format as usize] = (kernel, function);
         }
-        Ok(Self { gemv })
+        let vector = strongest(have, Kernel::as_vector);
+        Ok(Self { gemv, vector })
     }
 
     /// The kernel chosen for a format.
     pub fn gemv_kernel(&self, format: WeightFormat) -> &'static Kernel {
-        self.gemv[format as usize]
+        self.gemv[format as usize].0
+    }
+
+    /// The table chosen for the float operations.
+    pub fn vector_kernel(&self) -> &'static Kernel {
+        self.vector.0
     }
 
     /// Whether something faster than the reference serves a format.
@@ -223,7 +270,7 @@ impl Kernels {
             format.activation().bytes(columns),
             "bytes of activations"
         );
-        let Operation::Gemv(_, gemv) = self.gemv_kernel(format).operation;
+        let (_, gemv) = self.gemv[format as usize];
         // SAFETY: `resolve` checked the CPU against `have`, and the asserts the sizes; `out` is
         // borrowed for writing. That activations keep their contract no one can check here for
         // nothing: a kernel that is given others computes nonsense, inside its buffers.
@@ -240,17 +287,77 @@ impl Kernels {
     }
 }
 
-/// The kernels for one format, weakest first.
-fn gemv_kernels(format: WeightFormat) -> impl Iterator<Item = &'static Kernel> {
-    KERNELS.iter().filter(move |kernel| {
-        let Operation::Gemv(of, _) = kernel.operation;
-        of == format
-    })
+/// The float operations. Each asserts its sizes itself.
+#[allow(unsafe_code)] // the calls for which this type is the proof
+impl Kernels {
+    /// See [`VectorOps::rms_norm`].
+    pub fn rms_norm(&self, x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
+        // SAFETY: `resolve` checked the CPU; so in every function below.
+        unsafe { (self.vector.1.rms_norm)(x, weight, epsilon, out) }
+    }
+
+    /// See [`VectorOps::rope`].
+    pub fn rope(&self, x: &mut [f32], table: &[f32]) {
+        // SAFETY: as above.
+        unsafe { (self.vector.1.rope)(x, table) }
+    }
+
+    /// See [`VectorOps::silu_mul`].
+    pub fn silu_mul(&self, gate: &mut [f32], up: &[f32]) {
+        // SAFETY: as above.
+        unsafe { (self.vector.1.silu_mul)(gate, up) }
+    }
+
+    /// See [`VectorOps::add`].
+    pub fn add(&self, x: &mut [f32], y: &[f32]) {
+        // SAFETY: as above.
+        unsafe { (self.vector.1.add)(x, y) }
+    }
+
+    /// See [`VectorOps::softmax`].
+    pub fn softmax(&self, x: &mut [f32]) {
+        // SAFETY: as above.
+        unsafe { (self.vector.1.softmax)(x) }
+    }
+
+    /// Floats to activation records of one kind.
+    pub fn quantize(&self, format: ActivationFormat, x: &[f32], out: &mut [u8]) {
+        let quantize = match format {
+            ActivationFormat::Per32 => self.vector.1.quantize_per_32,
+            ActivationFormat::Per256 => self.vector.1.quantize_per_256,
+        };
+        // SAFETY: as above.
+        unsafe { quantize(x, out) }
+    }
+
+    /// See [`VectorOps::attend_f32`].
+    pub fn attend_f32(&self, kv: KvView<'_, f32>, attention: Attention<'_>) {
+        // SAFETY: as above.
+        unsafe { (self.vector.1.attend_f32)(kv, attention) }
+    }
+
+    /// See [`VectorOps::attend_f16`].
+    pub fn attend_f16(&self, kv: KvView<'_, u16>, attention: Attention<'_>) {
+        // SAFETY: as above.
+        unsafe { (self.vector.1.attend_f16)(kv, attention) }
+    }
+
+    /// See [`VectorOps::to_f16`].
+    pub fn to_f16(&self, x: &[f32], out: &mut [u16]) {
+        // SAFETY: as above.
+        unsafe { (self.vector.1.to_f16)(x, out) }
+    }
 }
 
-fn strongest_gemv(format: WeightFormat, have: Features) -> &'static Kernel {
-    gemv_kernels(format)
+/// The entry of the highest priority that has the function and that a CPU with `have` can run.
+fn strongest<T>(
+    have: Features,
+    function: impl Fn(&'static Kernel) -> Option<T>,
+) -> (&'static Kernel, T) {
+    KERNELS
+        .iter()
         .filter(|kernel| have.has(kernel.isa.needs()))
-        .max_by_key(|kernel| kernel.priority)
-        .expect("the reference has a kernel for every format and needs nothing")
+        .filter_map(|kernel| Some((kernel, function(kernel)?)))
+        .max_by_key(|(kernel, _)| kernel.priority)
+        .expect("the reference has a kernel for every operation and needs nothing")
 }

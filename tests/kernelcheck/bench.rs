@@ -5,7 +5,7 @@ use crate::inputs::{Activations, Integers, Rng, Scales, gguf_blocks};
 use crate::options::Options;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::pack::pack_group;
-use kernels_asm::registry::{Gemv, Kernel, Operation};
+use kernels_asm::registry::{Gemv, Kernel};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
@@ -17,7 +17,10 @@ const WARM_BYTES: usize = 256 << 10;
 const ROWS_PER_CALL: usize = 1024;
 
 /// Prints a line for each kernel, beside what a plain read of the same memory reaches.
-pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
+pub fn run(
+    kernels: impl Iterator<Item = (&'static Kernel, WeightFormat, Gemv)>,
+    options: &Options,
+) {
     println!(
         "{:24} {:>9} {:>9} {:>9} {:>9} {:>6}",
         "", "ns/weight", "GB/s", "GB/s", "GB/s", ""
@@ -26,8 +29,7 @@ pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
         "{:24} {:>9} {:>9} {:>9} {:>9} {:>6}",
         "", "warm", "warm", "cold", "read", "share"
     );
-    for kernel in kernels {
-        let Operation::Gemv(format, gemv) = kernel.operation;
+    for (kernel, format, gemv) in kernels {
         let mut rng = Rng(options.seed);
         let input = Input::new(&mut rng, format);
         let warm_groups = (WARM_BYTES / input.group.len()).max(1);

@@ -14,18 +14,28 @@ fn smollm2() -> String {
 /// A file of the test's own, in cargo's folder for such.
 fn scratch(name: &str, contents: &[u8]) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    File::create(&path).and_then(|mut file| file.write_all(contents)).expect("a scratch file");
+    File::create(&path)
+        .and_then(|mut file| file.write_all(contents))
+        .expect("a scratch file");
     path
 }
 
 /// The value of `name` in the last log line of `event`.
 fn field<'o>(output: &'o Output, event: &str, name: &str) -> &'o str {
     let prefix = format!("rushlight {event} ");
-    let line = output.stderr.lines().rfind(|line| line.starts_with(&prefix));
+    let line = output
+        .stderr
+        .lines()
+        .rfind(|line| line.starts_with(&prefix));
     let line = line.unwrap_or_else(|| panic!("no {event} line in:\n{}", output.stderr));
     let key = format!(" {name}=");
-    let at = line.find(&key).unwrap_or_else(|| panic!("no {name} in: {line}"));
-    line[at + key.len()..].split(' ').next().expect("split gives a first part")
+    let at = line
+        .find(&key)
+        .unwrap_or_else(|| panic!("no {name} in: {line}"));
+    line[at + key.len()..]
+        .split(' ')
+        .next()
+        .expect("split gives a first part")
 }
 
 #[test]
@@ -60,7 +70,10 @@ fn stdin_is_joined_to_the_prompt_by_a_blank_line() {
     let whole = run_host(&base, b"Colours:\n\nred, green,");
     assert_eq!(joined.code, 0, "{}", joined.stderr);
     assert_eq!(joined.stdout, whole.stdout);
-    assert_eq!(field(&joined, "end", "prefill_tokens"), field(&whole, "end", "prefill_tokens"));
+    assert_eq!(
+        field(&joined, "end", "prefill_tokens"),
+        field(&whole, "end", "prefill_tokens")
+    );
 }
 
 #[test]
@@ -79,7 +92,16 @@ fn stop_string_is_not_shown() {
 #[test]
 fn same_seed_gives_the_same_text_and_is_printed() {
     let model = smollm2();
-    let base = ["-m", &model, "-p", "Tell me a story.", "-n", "24", "--temp", "0.9"];
+    let base = [
+        "-m",
+        &model,
+        "-p",
+        "Tell me a story.",
+        "-n",
+        "24",
+        "--temp",
+        "0.9",
+    ];
     let first = run_host(&base, b"");
     let seed = field(&first, "end", "seed");
     let again = run_host(&[&base[..], &["--seed", seed, "-t", "1"]].concat(), b"");
@@ -92,7 +114,17 @@ fn same_seed_gives_the_same_text_and_is_printed() {
 #[test]
 fn json_logs_are_json_with_the_same_names() {
     let model = smollm2();
-    let arguments = ["-m", &model, "-p", "Hi", "-n", "3", "--log-format", "json", "--profile"];
+    let arguments = [
+        "-m",
+        &model,
+        "-p",
+        "Hi",
+        "-n",
+        "3",
+        "--log-format",
+        "json",
+        "--profile",
+    ];
     let output = run_host(&[&arguments[..], &["--ignore-eos"]].concat(), b"");
     assert_eq!(output.code, 0, "{}", output.stderr);
     let lines: Vec<serde_json::Value> = output
@@ -100,12 +132,27 @@ fn json_logs_are_json_with_the_same_names() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect();
-    let events: Vec<_> = lines.iter().map(|line| line["event"].as_str().expect("event")).collect();
-    assert_eq!(events, ["start", "plan", "load", "token", "token", "token", "end"]);
-    for name in ["i", "id", "ms", "matmul", "attn", "norm", "rope", "sample", "other", "rss_kb"] {
+    let events: Vec<_> = lines
+        .iter()
+        .map(|line| line["event"].as_str().expect("event"))
+        .collect();
+    assert_eq!(
+        events,
+        ["start", "plan", "load", "token", "token", "token", "end"]
+    );
+    for name in [
+        "i", "id", "ms", "matmul", "attn", "norm", "rope", "sample", "other", "rss_kb",
+    ] {
         assert!(lines[3][name].is_number(), "{name} in {}", lines[3]);
     }
-    for name in ["decode_tok_s", "prefill_tok_s", "ttft_ms", "gb_s", "peak_rss_kb", "plan_kb"] {
+    for name in [
+        "decode_tok_s",
+        "prefill_tok_s",
+        "ttft_ms",
+        "gb_s",
+        "peak_rss_kb",
+        "plan_kb",
+    ] {
         assert!(lines[6][name].is_number(), "{name} in {}", lines[6]);
     }
 }
@@ -114,9 +161,19 @@ fn json_logs_are_json_with_the_same_names() {
 fn each_failure_has_its_exit_code_and_one_clear_line() {
     let model = smollm2();
     let not_gguf = scratch("not.gguf", b"PK\x03\x04 not a model");
-    let cut = scratch("cut.gguf", &std::fs::read(&model).expect("the model")[..3_000_000]);
-    let (not_gguf, cut) = (not_gguf.to_str().expect("UTF-8"), cut.to_str().expect("UTF-8"));
-    let foreign = if cfg!(target_arch = "x86_64") { "dotprod" } else { "avx2" };
+    let cut = scratch(
+        "cut.gguf",
+        &std::fs::read(&model).expect("the model")[..3_000_000],
+    );
+    let (not_gguf, cut) = (
+        not_gguf.to_str().expect("UTF-8"),
+        cut.to_str().expect("UTF-8"),
+    );
+    let foreign = if cfg!(target_arch = "x86_64") {
+        "dotprod"
+    } else {
+        "avx2"
+    };
     #[rustfmt::skip]
     let cases: &[(&[&str], i32, &str)] = &[
         (&["--no-such-flag"], 2, "--no-such-flag"),
@@ -135,9 +192,14 @@ fn each_failure_has_its_exit_code_and_one_clear_line() {
         let output = run_host(arguments, b"");
         assert_eq!(output.code, *code, "{arguments:?}: {}", output.stderr);
         assert!(output.stdout.is_empty(), "{arguments:?}");
-        let errors: Vec<_> =
-            output.stderr.lines().filter(|line| line.starts_with("rushlight error")).collect();
-        let [error] = errors[..] else { panic!("{arguments:?}: {}", output.stderr) };
+        let errors: Vec<_> = output
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("rushlight error"))
+            .collect();
+        let [error] = errors[..] else {
+            panic!("{arguments:?}: {}", output.stderr)
+        };
         assert!(error.contains(words), "{arguments:?}: {error}");
         assert!(error.ends_with("finish=error"), "{error}");
     }
@@ -146,7 +208,9 @@ fn each_failure_has_its_exit_code_and_one_clear_line() {
 #[test]
 fn force_runs_over_budget() {
     let model = smollm2();
-    let arguments = ["-m", &model, "--raw", "-p", "Hello", "-n", "2", "--budget", "20M", "--force"];
+    let arguments = [
+        "-m", &model, "--raw", "-p", "Hello", "-n", "2", "--budget", "20M", "--force",
+    ];
     let output = run_host(&arguments, b"");
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert_eq!(field(&output, "plan", "fits"), "no");
@@ -155,7 +219,15 @@ fn force_runs_over_budget() {
 #[test]
 fn closed_stdout_ends_with_code_8() {
     let mut child = Command::new(HOST.linked())
-        .args(["-m", &smollm2(), "-p", "Tell me a long story.", "-n", "200", "--ignore-eos"])
+        .args([
+            "-m",
+            &smollm2(),
+            "-p",
+            "Tell me a long story.",
+            "-n",
+            "200",
+            "--ignore-eos",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -168,26 +240,53 @@ fn closed_stdout_ends_with_code_8() {
 #[test]
 fn interrupt_ends_with_code_130_and_says_cancel() {
     let child = Command::new(HOST.linked())
-        .args(["-m", &smollm2(), "-p", "Tell me a story.", "-n", "1900", "--ignore-eos"])
+        .args([
+            "-m",
+            &smollm2(),
+            "-p",
+            "Tell me a story.",
+            "-n",
+            "1900",
+            "--ignore-eos",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
     std::thread::sleep(Duration::from_millis(1500));
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
     assert!(kill.expect("kill runs").success());
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
     assert!(!output.stdout.is_empty(), "what was generated is there");
     let logs = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(logs.lines().last().expect("a line").contains("finish=cancel"), "{logs}");
+    assert!(
+        logs.lines()
+            .last()
+            .expect("a line")
+            .contains("finish=cancel"),
+        "{logs}"
+    );
 }
 
 #[test]
 fn full_context_stops_and_says_so() {
     let model = smollm2();
-    let arguments = ["-m", &model, "--raw", "-p", "Hello", "-c", "16", "-n", "64", "--ignore-eos"];
+    let arguments = [
+        "-m",
+        &model,
+        "--raw",
+        "-p",
+        "Hello",
+        "-c",
+        "16",
+        "-n",
+        "64",
+        "--ignore-eos",
+    ];
     let output = run_host(&arguments, b"");
     assert_eq!(output.code, 0, "{}", output.stderr);
     assert_eq!(field(&output, "end", "finish"), "context");
