@@ -46,7 +46,9 @@ pub fn tokenize(options: &Options) -> Result<(), Error> {
         true => tokenizer.encode_with_special(text, &scratch)?,
         false => tokenizer.encode(text, &scratch)?,
     };
-    let bos = tokenizer.bos().filter(|_| options.bos && tokenizer.add_bos());
+    let bos = tokenizer
+        .bos()
+        .filter(|_| options.bos && tokenizer.add_bos());
     let mut out = Output::default();
     for id in bos.into_iter().chain(ids.iter().copied()) {
         match options.ids {
@@ -78,7 +80,11 @@ pub fn kernels(options: &Options) -> Result<(), Error> {
             (false, true) => "usable",
             (false, false) => "lacking",
         };
-        out.print(format_args!("{:<28} {:<12} {state}\n", kernel.name, kernel.isa.name()))?;
+        out.print(format_args!(
+            "{:<28} {:<12} {state}\n",
+            kernel.name,
+            kernel.isa.name()
+        ))?;
     }
     out.flush()
 }
@@ -89,6 +95,10 @@ pub fn kernels(options: &Options) -> Result<(), Error> {
 /// stdout is closed.
 pub fn version(board: &Board) -> Result<(), Error> {
     let mut out = Output::default();
-    out.print(format_args!("rushlight {} ({})\n", env!("CARGO_PKG_VERSION"), board.name))?;
+    out.print(format_args!(
+        "rushlight {} ({})\n",
+        env!("CARGO_PKG_VERSION"),
+        board.name
+    ))?;
     out.flush()
 }

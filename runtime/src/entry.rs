@@ -3,8 +3,8 @@
 use crate::board::Board;
 use crate::commands;
 use crate::error::Error;
-use crate::log::{Log, LogFormat};
-use crate::options::{Command, HELP, Options, UsageError};
+use crate::log::Log;
+use crate::options::{Command, HELP, Options};
 use crate::session;
 use crate::sys::{self, Arguments, Fd, STDOUT};
 
@@ -29,11 +29,7 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
     sys::exit(code)
 }
 
-fn command(
-    board: &Board,
-    arguments: &mut Arguments,
-    log: &mut Log,
-) -> Result<u8, Error> {
+fn command(board: &Board, arguments: &mut Arguments, log: &mut Log) -> Result<u8, Error> {
     let options = Options::parse(arguments)?;
     log.format = options.log_format;
     log.quiet = options.quiet;

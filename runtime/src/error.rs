@@ -120,7 +120,11 @@ impl fmt::Display for Error {
                 missing.names().try_for_each(|name| write!(f, " {name}"))
             }
             Kernel(ResolveError::UnknownKernel { format }) => {
-                write!(f, "--kernel: no such kernel of {} (see rushlight kernels)", format.name())
+                write!(
+                    f,
+                    "--kernel: no such kernel of {} (see rushlight kernels)",
+                    format.name()
+                )
             }
             Kernel(ResolveError::KernelNeeds { kernel, missing }) => {
                 write!(f, "--kernel: {kernel} needs what is missing or masked:")?;
@@ -138,7 +142,10 @@ impl fmt::Display for Error {
             Chat(error) => error.fmt(f),
             Load(LoadError::Read { tensor, errno }) => write!(f, "tensor {tensor}: {errno}"),
             VocabularySize { texts, rows } => {
-                write!(f, "the vocabulary has {texts} texts, the embedding {rows} rows")
+                write!(
+                    f,
+                    "the vocabulary has {texts} texts, the embedding {rows} rows"
+                )
             }
             DoesNotFit(unfit) => unfit.fmt(f),
             PromptTooLong { tokens, context } => {
@@ -149,7 +156,10 @@ impl fmt::Display for Error {
             BadPromptId => f.write_str("--prompt-ids: not a token id of this vocabulary"),
             Output(errno) => write!(f, "output: {errno}"),
             NotFinite { position } => {
-                write!(f, "a logit after {position} tokens is NaN or infinite: is the file whole?")
+                write!(
+                    f,
+                    "a logit after {position} tokens is NaN or infinite: is the file whole?"
+                )
             }
             System(errno) => errno.fmt(f),
             Arena(error) | Load(LoadError::Arena(error)) => write!(

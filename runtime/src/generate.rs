@@ -1,19 +1,17 @@
 //! The loop: prompt ids through the model in chunks, then one token after the other.
 
 use crate::arena::{Forward, Open, Region};
-use crate::chat::Chat;
 use crate::cpu;
 use crate::error::Error;
 use crate::kv::KvCache;
 use crate::log::Log;
 use crate::model::Engine;
 use crate::options::Options;
+use crate::output::Output;
 use crate::profile::{Bucket, Profile};
 use crate::sampler::Sampler;
-use crate::session::Setup;
 use crate::sys::{self, Fd};
 use crate::tokenizer::{TextStream, Tokenizer};
-use core::fmt::Write;
 
 /// Why generation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +51,7 @@ impl Finish {
 
 /// When what happened, and how much of it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Times {
+pub struct Times {
     began: u64,
     /// The first token was chosen.
     first: u64,
@@ -65,23 +63,40 @@ struct Times {
 }
 
 /// One conversation in progress.
-pub struct Generator<'g, 'm> {
-    options: &'g Options,
-    log: &'g Log,
-    tokenizer: &'g Tokenizer<'m>,
-    chat: &'g Chat,
-    engine: &'g mut Engine<'m>,
-    cache: &'g mut KvCache<'g>,
+pub struct Generator<'g, 'm, 'k> {
+    /// The command line.
+    pub options: &'g Options,
+    /// Where events go.
+    pub log: &'g Log,
+    /// The vocabulary.
+    pub tokenizer: &'g Tokenizer<'m>,
+    /// The model.
+    pub engine: &'g mut Engine<'m>,
+    /// Keys and values so far.
+    pub cache: &'g mut KvCache<'k>,
     /// Ids so far; the first `position` of them are in the cache.
-    history: &'g mut [u32],
-    position: usize,
-    sampler: Sampler,
-    stream: TextStream,
-    logits_file: Option<Fd>,
-    times: Times,
+    pub history: &'g mut [u32],
+    /// Tokens evaluated.
+    pub position: usize,
+    /// Chooses tokens.
+    pub sampler: Sampler,
+    /// Holds back incomplete characters and possible stop strings.
+    pub stream: TextStream,
+    /// stdout.
+    pub output: Output,
+    /// `--logits`.
+    pub logits_file: Option<Fd>,
+    /// The sampler's seed, for the log.
+    pub seed: u64,
+    /// What was planned, for the log.
+    pub plan_bytes: usize,
+    /// The processor of the first thread, for the log.
+    pub first_cpu: u32,
+    /// When what happened.
+    pub times: Times,
 }
 
-impl<'g, 'm> Generator<'g, 'm> {
+impl Generator<'_, '_, '_> {
     /// Runs the prompt, whose ids are the first `prompt_len` of `history`, and generates.
     ///
     /// # Errors
@@ -91,14 +106,17 @@ impl<'g, 'm> Generator<'g, 'm> {
         prompt_len: usize,
         forward: &mut Region<'_, Forward>,
     ) -> Result<Finish, Error> {
-        self.times = Times { began: sys::now(), mhz: cpu::frequency_mhz(0), ..Times::default() };
-        let before = self.engine.profile;
+        self.times = Times {
+            began: sys::now(),
+            mhz: cpu::frequency_mhz(self.first_cpu),
+            ..Times::default()
+        };
         let finish = match self.prefill(prompt_len, forward)? {
             Progress::Token(id) => self.decode(id, forward)?,
             Progress::Finished(finish) => finish,
         };
         self.write_rest()?;
-        self.log_end(prompt_len, &before, finish);
+        self.log_end(prompt_len, finish);
         Ok(finish)
     }
 
@@ -125,11 +143,7 @@ impl<'g, 'm> Generator<'g, 'm> {
     }
 
     /// One token after the other, from the first chosen one.
-    fn decode(
-        &mut self,
-        mut id: u32,
-        forward: &mut Region<'_, Forward>,
-    ) -> Result<Finish, Error> {
+    fn decode(&mut self, mut id: u32, forward: &mut Region<'_, Forward>) -> Result<Finish, Error> {
         loop {
             self.times.generated += 1;
             self.times.last = sys::now();
@@ -164,7 +178,9 @@ impl<'g, 'm> Generator<'g, 'm> {
         scratch: &Open<'_, Forward>,
     ) -> Result<Option<u32>, Error> {
         let ids = &self.history[self.position..][..len];
-        let mut step = self.engine.forward(self.cache, scratch, ids, self.position)?;
+        let mut step = self
+            .engine
+            .forward(self.cache, scratch, ids, self.position)?;
         self.position += len;
         if let Some(file) = self.logits_file {
             for token in 0..len {
@@ -178,9 +194,108 @@ impl<'g, 'm> Generator<'g, 'm> {
         let logits = self.engine.logits(&mut step, len - 1);
         let (history, kernels) = (&self.history[..self.position], &self.engine.kernels);
         let softmax = |x: &mut [f32]| kernels.softmax(x);
-        let id = self.sampler.sample(logits, history, &softmax, scratch)?;
+        let id = self.sampler.sample(logits, history, &softmax, scratch);
+        let id = id.map_err(|_| Error::NotFinite {
+            position: self.position,
+        })?;
         self.engine.profile.lap(Bucket::Sample);
         Ok(Some(id))
+    }
+}
+
+impl Generator<'_, '_, '_> {
+    fn is_end(&self, id: u32) -> bool {
+        self.tokenizer.is_end(id)
+    }
+
+    /// Writes a token; whether a stop string ends the text.
+    fn write(&mut self, id: u32) -> Result<bool, Error> {
+        if self.options.ids {
+            self.output.print(format_args!("{id}\n"))?;
+            self.output.flush()?;
+            return Ok(false);
+        }
+        Ok(false)
+    }
+
+    /// Writes what the stream held back.
+    fn write_rest(&mut self) -> Result<(), Error> {
+        self.output.flush()
+    }
+
+    /// The line of one token under `--profile`.
+    fn log_token(&self, id: u32, before: &(Profile, u64)) {
+        if !self.options.profile {
+            return;
+        }
+        let spent = self.engine.profile.since(&before.0);
+        let ms = |bucket| spent.ns(bucket) as f64 / 1e6;
+        let usage = sys::usage();
+        drop(
+            self.log
+                .event("token")
+                .number("i", self.times.generated as u64)
+                .number("id", id.into())
+                .decimal("ms", (sys::now() - before.1) as f64 / 1e6)
+                .decimal("matmul", ms(Bucket::Matmul))
+                .decimal("attn", ms(Bucket::Attention))
+                .decimal("norm", ms(Bucket::Norm))
+                .decimal("rope", ms(Bucket::Rope))
+                .decimal("sample", ms(Bucket::Sample))
+                .decimal("other", ms(Bucket::Other))
+                .number("rss_kb", cpu::resident_kb())
+                .number("majflt", usage.major_faults),
+        );
+    }
+
+    /// The `end` line. Speeds are tokens per second of their own phase: prefill counts the
+    /// prompt's tokens, decode the tokens after the first, which came from the prefill.
+    fn log_end(&self, prompt_len: usize, finish: Finish) {
+        let Times {
+            began,
+            first,
+            last,
+            generated,
+            mhz,
+        } = self.times;
+        let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
+        let prefilled = if first == 0 { sys::now() } else { first };
+        let (prefill_ms, decode_ms) = (ms(began, prefilled), ms(first, last));
+        let decoded = generated.saturating_sub(1);
+        let weights: usize = self.engine.weights.step_bytes();
+        let mhz_now = cpu::frequency_mhz(self.first_cpu);
+        let throttled = match (mhz, mhz_now) {
+            (Some(before), Some(now)) if 10 * now < 9 * before => "yes",
+            (Some(_), Some(_)) => "no",
+            _ => "unknown",
+        };
+        let speed = |tokens: usize, ms: f64| {
+            if tokens == 0 {
+                0.0
+            } else {
+                tokens as f64 * 1e3 / ms
+            }
+        };
+        drop(
+            self.log
+                .event("end")
+                .number("prefill_tokens", prompt_len as u64)
+                .decimal("prefill_ms", prefill_ms)
+                .decimal("prefill_tok_s", speed(prompt_len, prefill_ms))
+                .number("generated", generated as u64)
+                .number("decode_tokens", decoded as u64)
+                .decimal("decode_ms", decode_ms)
+                .decimal("decode_tok_s", speed(decoded, decode_ms))
+                .decimal("ttft_ms", prefill_ms)
+                .decimal("gb_s", speed(decoded, decode_ms) * weights as f64 / 1e9)
+                .number("seed", self.seed)
+                .number("peak_rss_kb", sys::usage().peak_rss_kb)
+                .number("plan_kb", self.plan_bytes.div_ceil(1024) as u64)
+                .maybe("mhz", mhz_now)
+                .maybe("celsius", cpu::temperature_c())
+                .text("throttled", throttled)
+                .text("finish", finish.name()),
+        );
     }
 }
 

@@ -10,7 +10,11 @@ use core::ffi::CStr;
 /// The file cannot be read, a word is no id below `vocabulary`, or there are more than fit.
 pub fn read(path: &'static CStr, vocabulary: usize, ids: &mut [u32]) -> Result<usize, Error> {
     let unreadable = |errno| Error::File { path, errno };
-    let file = if path == c"-" { sys::STDIN } else { Fd::open(path).map_err(unreadable)? };
+    let file = if path == c"-" {
+        sys::STDIN
+    } else {
+        Fd::open(path).map_err(unreadable)?
+    };
     let mut buffer = [0; 4096];
     let (mut count, mut word) = (0, None::<u32>);
     loop {
@@ -39,7 +43,10 @@ pub fn read(path: &'static CStr, vocabulary: usize, ids: &mut [u32]) -> Result<u
         if len == 0 {
             return match count <= ids.len() {
                 true => Ok(count),
-                false => Err(Error::PromptTooLong { tokens: count, context: ids.len() }),
+                false => Err(Error::PromptTooLong {
+                    tokens: count,
+                    context: ids.len(),
+                }),
             };
         }
     }

@@ -22,11 +22,17 @@ impl ModelFile {
         let path = options.model.ok_or(UsageError::MissingModel)?;
         let unreadable = |errno| Error::File { path, errno };
         let file = Fd::open(path).map_err(unreadable)?;
-        if !matches!(file.kind().map_err(unreadable)?, FileKind::Regular | FileKind::Block) {
+        if !matches!(
+            file.kind().map_err(unreadable)?,
+            FileKind::Regular | FileKind::Block
+        ) {
             return Err(Error::NotAFile { path });
         }
         let size = file.size().map_err(unreadable)?;
         let bytes = file.map(size as usize).map_err(unreadable)?;
-        Ok(ModelFile { file, gguf: Gguf::check(bytes)? })
+        Ok(ModelFile {
+            file,
+            gguf: Gguf::check(bytes)?,
+        })
     }
 }

@@ -159,8 +159,17 @@ impl fmt::Display for UsageError {
         match *self {
             UsageError::UnknownFlag(flag) => write!(f, "unknown flag {}", Shown(flag)),
             UsageError::MissingValue(flag) => write!(f, "flag {} needs a value", Shown(flag)),
-            UsageError::BadValue { flag, value, wanted } => {
-                write!(f, "flag {} takes {wanted}, not \"{}\"", Shown(flag), Shown(value))
+            UsageError::BadValue {
+                flag,
+                value,
+                wanted,
+            } => {
+                write!(
+                    f,
+                    "flag {} takes {wanted}, not \"{}\"",
+                    Shown(flag),
+                    Shown(value)
+                )
             }
             UsageError::TooManyStops => write!(f, "at most {STOPS_MAX} stop strings"),
             UsageError::MissingModel => f.write_str("no model: -m FILE"),
@@ -233,20 +242,32 @@ impl Flag<'_> {
     ) -> Result<T, UsageError> {
         let value = self.value()?;
         let converted = value.to_str().ok().and_then(convert);
-        converted.ok_or(UsageError::BadValue { flag: self.name, value, wanted })
+        converted.ok_or(UsageError::BadValue {
+            flag: self.name,
+            value,
+            wanted,
+        })
     }
 
     fn count(&mut self, least: usize) -> Result<usize, UsageError> {
         const MAX: usize = 1 << 24;
-        let wanted = if least == 0 { "a number from 0" } else { "a number from 1" };
+        let wanted = if least == 0 {
+            "a number from 0"
+        } else {
+            "a number from 1"
+        };
         self.parse(wanted, |text| {
-            text.parse().ok().filter(|count| (least..=MAX).contains(count))
+            text.parse()
+                .ok()
+                .filter(|count| (least..=MAX).contains(count))
         })
     }
 
     fn float(&mut self) -> Result<f32, UsageError> {
         self.parse("a number from 0", |text| {
-            text.parse().ok().filter(|number: &f32| number.is_finite() && *number >= 0.0)
+            text.parse()
+                .ok()
+                .filter(|number: &f32| number.is_finite() && *number >= 0.0)
         })
     }
 }
@@ -262,7 +283,10 @@ impl Options {
         let mut options = Options::default();
         let mut first = true;
         while let Some(name) = arguments.next() {
-            let mut flag = Flag { name, rest: arguments };
+            let mut flag = Flag {
+                name,
+                rest: arguments,
+            };
             let word = name.to_str().map_err(|_| UsageError::UnknownFlag(name))?;
             let known = (first && options.command_word(word))
                 || options.prompt_flag(word, &mut flag)?
@@ -317,7 +341,9 @@ impl Options {
             "-c" | "--ctx-size" => self.context = Some(flag.count(1)?),
             "-r" | "--stop" | "--reverse-prompt" => {
                 let stop = flag.value()?;
-                self.stops.push(stop).map_err(|_| UsageError::TooManyStops)?;
+                self.stops
+                    .push(stop)
+                    .map_err(|_| UsageError::TooManyStops)?;
             }
             "--ignore-eos" => self.ignore_eos = true,
             "-s" | "--seed" => {
@@ -342,7 +368,9 @@ impl Options {
         match word {
             "-t" | "--threads" => {
                 self.threads = Some(flag.parse("a number from 1 to 64", |text| {
-                    text.parse().ok().filter(|count| (1..=crate::sys::THREADS_MAX).contains(count))
+                    text.parse()
+                        .ok()
+                        .filter(|count| (1..=crate::sys::THREADS_MAX).contains(count))
                 })?);
             }
             "--cpu-range" => self.cpu_range = Some(flag.parse("a range as 4-7", cpu_mask)?),
@@ -363,7 +391,10 @@ impl Options {
                 let choice = flag.parse("FORMAT=NAME, once a format", |text| {
                     let (format, name) = text.split_once('=')?;
                     let format = WeightFormat::ALL.into_iter().find(|f| f.name() == format)?;
-                    self.kernels.iter().all(|kernel| kernel.0 != format).then_some((format, name))
+                    self.kernels
+                        .iter()
+                        .all(|kernel| kernel.0 != format)
+                        .then_some((format, name))
                 })?;
                 let _ = self.kernels.push(choice); // room for one a format
             }
@@ -414,7 +445,11 @@ fn bytes(text: &str) -> Option<u64> {
         "G" => 30,
         _ => return None,
     };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
+    digits
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1 << shift)
+        .filter(|&bytes| bytes > 0)
 }
 
 #[cfg(test)]

@@ -13,7 +13,11 @@ pub struct Output {
 
 impl Default for Output {
     fn default() -> Self {
-        Output { buffer: [0; 1024], len: 0, error: None }
+        Output {
+            buffer: [0; 1024],
+            len: 0,
+            error: None,
+        }
     }
 }
 

@@ -213,7 +213,13 @@ impl Plan {
     ) -> Result<(), DoesNotFit> {
         match self.total() as u64 <= budget {
             true => Ok(()),
-            false => Err(DoesNotFit { plan: *self, budget, source, parameters, context }),
+            false => Err(DoesNotFit {
+                plan: *self,
+                budget,
+                source,
+                parameters,
+                context,
+            }),
         }
     }
 }
@@ -221,19 +227,43 @@ impl Plan {
 impl fmt::Display for DoesNotFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
-        let (total, budget) = (mib(self.plan.total()), self.budget as f64 / f64::from(1 << 20));
+        let (total, budget) = (
+            mib(self.plan.total()),
+            self.budget as f64 / f64::from(1 << 20),
+        );
         let source = self.source.name();
-        write!(f, "does not fit: {total:.1} MiB planned, {budget:.1} MiB budget ({source});")?;
+        write!(
+            f,
+            "does not fit: {total:.1} MiB planned, {budget:.1} MiB budget ({source});"
+        )?;
         let context = (self.context / 4).max(1);
         let saved = self.plan.scope::<Kv>() + self.plan.tables;
-        write!(f, " -c {context} saves {:.1} MiB;", mib(saved - saved * context / self.context))?;
+        write!(
+            f,
+            " -c {context} saves {:.1} MiB;",
+            mib(saved - saved * context / self.context)
+        )?;
         // Q4_0 has 4.5 bits a weight, the least of the formats that every board runs fast.
         let smallest = self.parameters / 2 + self.parameters / 16;
-        if let Some(saved) = self.plan.weights.checked_sub(smallest).filter(|&bytes| bytes > 0) {
-            write!(f, " a Q4_0 file of this model saves about {:.1} MiB;", mib(saved))?;
+        if let Some(saved) = self
+            .plan
+            .weights
+            .checked_sub(smallest)
+            .filter(|&bytes| bytes > 0)
+        {
+            write!(
+                f,
+                " a Q4_0 file of this model saves about {:.1} MiB;",
+                mib(saved)
+            )?;
         }
         let staging = rounded(STAGING_BYTES);
-        if let Some(saved) = self.plan.forward.checked_sub(staging).filter(|&bytes| bytes > 0) {
+        if let Some(saved) = self
+            .plan
+            .forward
+            .checked_sub(staging)
+            .filter(|&bytes| bytes > 0)
+        {
             write!(f, " -b 1 saves up to {:.1} MiB;", mib(saved))?;
         }
         f.write_str(" --force runs anyway")

@@ -20,7 +20,10 @@ struct Text {
 impl Text {
     fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let room = self.buffer.get_mut(self.len..self.len + bytes.len());
-        room.ok_or(Error::PromptTooLarge { bytes_max: PROMPT_BYTES_MAX })?.copy_from_slice(bytes);
+        room.ok_or(Error::PromptTooLarge {
+            bytes_max: PROMPT_BYTES_MAX,
+        })?
+        .copy_from_slice(bytes);
         self.len += bytes.len();
         Ok(())
     }
@@ -39,7 +42,9 @@ impl Text {
     fn push_file(&mut self, file: Fd, path: &'static CStr) -> Result<(), Error> {
         loop {
             if self.len == self.buffer.len() {
-                return Err(Error::PromptTooLarge { bytes_max: PROMPT_BYTES_MAX });
+                return Err(Error::PromptTooLarge {
+                    bytes_max: PROMPT_BYTES_MAX,
+                });
             }
             match file.read(&mut self.buffer[self.len..]) {
                 Ok(0) => return Ok(()),

@@ -5,21 +5,22 @@ use crate::board::Board;
 use crate::chat::Chat;
 use crate::cpu::{self, Processors};
 use crate::error::Error;
-use crate::generate::{Finish, Generator};
+use crate::generate::{Finish, Generator, Times};
 use crate::kv::{KvCache, KvFormat};
-use crate::load::Loader;
+use crate::load::{Loader, STAGING_BYTES};
 use crate::log::Log;
 use crate::model::rope::RopeTable;
 use crate::model::weights::{Sizes, Weights};
 use crate::model::{Config, Engine, StepPlan};
 use crate::model_file::ModelFile;
 use crate::options::Options;
+use crate::output::Output;
 use crate::plan::{self, Demand, Plan};
 use crate::profile::Profile;
 use crate::prompt;
 use crate::sampler::Sampler;
-use crate::sys::{self, Team};
-use crate::tokenizer::Tokenizer;
+use crate::sys::{self, Fd, Team};
+use crate::tokenizer::{TextStream, Tokenizer};
 use kernels_asm::features::Features;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::registry::Kernels;
@@ -56,11 +57,7 @@ impl Setup {
     ///
     /// # Errors
     /// Whatever in the file or on the command line makes the run impossible.
-    pub fn new(
-        board: &Board,
-        options: &Options,
-        prompt: &'static [u8],
-    ) -> Result<Setup, Error> {
+    pub fn new(board: &Board, options: &Options, prompt: &'static [u8]) -> Result<Setup, Error> {
         let model = ModelFile::open(options)?;
         let config = Config::read(&model.gguf)?;
         let mut sizes = Sizes::default();
@@ -81,7 +78,9 @@ impl Setup {
             kv_format,
             threads,
             tokenizer: Tokenizer::bytes(&model.gguf)?,
-            encode: Tokenizer::encode_bytes(prompt.len() + options.system_len()),
+            encode: Tokenizer::encode_bytes(
+                prompt.len() + options.system.map_or(0, |text| text.count_bytes()),
+            ),
             sample: Sampler::bytes(config.vocabulary),
             prompt: prompt.len(),
             metadata: model.gguf.header_bytes(),
@@ -104,12 +103,16 @@ impl Setup {
     /// Weights in the matrices that the model has.
     fn parameters(&self) -> usize {
         let formats = WeightFormat::ALL.iter().zip(self.sizes.packed);
-        formats.map(|(f, bytes)| bytes / f.record_bytes() * 8 * f.block_len()).sum()
+        formats
+            .map(|(f, bytes)| bytes / f.record_bytes() * 8 * f.block_len())
+            .sum()
     }
 
     /// The formats that the model's matrices have.
     fn formats(&self) -> impl Iterator<Item = WeightFormat> {
-        WeightFormat::ALL.into_iter().filter(|&format| self.sizes.packed[format as usize] > 0)
+        WeightFormat::ALL
+            .into_iter()
+            .filter(|&format| self.sizes.packed[format as usize] > 0)
     }
 
     /// The `start` line, and a warning for each format that only the reference serves.
@@ -141,10 +144,16 @@ impl Setup {
                 .maybe("mhz", cpu::frequency_mhz(first))
                 .maybe("celsius", cpu::temperature_c()),
         );
-        for format in self.formats().filter(|&format| !self.kernels.has_fast_gemv(format)) {
+        for format in self
+            .formats()
+            .filter(|&format| !self.kernels.has_fast_gemv(format))
+        {
             drop(log.error("warning").text(
                 "message",
-                format_args!("{}: only the reference kernel, many times slower", format.name()),
+                format_args!(
+                    "{}: only the reference kernel, many times slower",
+                    format.name()
+                ),
             ));
         }
     }
@@ -162,7 +171,14 @@ impl Setup {
             .text("kv_format", self.kv_format.name())
             .number("budget", budget)
             .text("budget_source", source.name());
-        drop(line.text("fits", if plan.total() as u64 <= budget { "yes" } else { "no" }));
+        drop(line.text(
+            "fits",
+            if plan.total() as u64 <= budget {
+                "yes"
+            } else {
+                "no"
+            },
+        ));
     }
 
     /// Logs the plan and holds it against the budget.
@@ -172,7 +188,9 @@ impl Setup {
     pub fn check_budget(&self, log: &Log, board: &Board, options: &Options) -> Result<(), Error> {
         let (budget, source) = plan::budget(options.budget, board.memory_budget);
         self.log_plan(log, budget, source);
-        let fits = self.plan.fits(budget, source, self.parameters(), self.context);
+        let fits = self
+            .plan
+            .fits(budget, source, self.parameters(), self.context);
         if !options.force {
             fits?;
         }
@@ -204,7 +222,11 @@ pub fn resolve_kernels(options: &Options) -> Result<Kernels, Error> {
 /// # Errors
 /// Whatever ends the run before its text is complete.
 pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error> {
-    let prompt = if options.prompt_ids.is_some() { &[] } else { prompt::read(options)? };
+    let prompt = if options.prompt_ids.is_some() {
+        &[]
+    } else {
+        prompt::read(options)?
+    };
     let setup = Setup::new(board, options, prompt)?;
     setup.log_start(log, board);
     setup.check_budget(log, board, options)?;
@@ -226,7 +248,11 @@ pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error>
         return Err(Error::VocabularySize { texts, rows });
     }
     let mut engine = load(&setup, &model, team, &mut forward, log)?;
-    debug_assert_eq!(model.used(), setup.plan.scope::<Model>(), "the plan is exact");
+    debug_assert_eq!(
+        model.used(),
+        setup.plan.scope::<Model>(),
+        "the plan is exact"
+    );
 
     let chat = Chat::choose(&setup.model.gguf, &tokenizer, options.chat)?;
     let kv = kv.open();
@@ -234,9 +260,31 @@ pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error>
     let history = kv.alloc::<u32>(setup.context)?;
     let prompt_len = encode(&setup, options, &tokenizer, &chat, &mut forward, history)?;
 
-    let mut generator =
-        Generator::new(options, log, &tokenizer, &chat, &mut engine, &mut cache, history)?;
-    generator.run(prompt_len, &mut forward, &setup)
+    let seed = options
+        .seed
+        .unwrap_or_else(|| u64::from(sys::entropy() as u32));
+    let logits_file = match options.logits {
+        Some(path) => Some(Fd::create(path).map_err(|errno| Error::File { path, errno })?),
+        None => None,
+    };
+    let mut generator = Generator {
+        options,
+        log,
+        tokenizer: &tokenizer,
+        engine: &mut engine,
+        cache: &mut cache,
+        history,
+        position: 0,
+        sampler: Sampler::new(&options.sampler, seed),
+        stream: TextStream,
+        output: Output::default(),
+        logits_file,
+        seed,
+        plan_bytes: setup.plan.total(),
+        first_cpu: cpus[0],
+        times: Times::default(),
+    };
+    generator.run(prompt_len, &mut forward)
 }
 
 /// Reads and packs the weights; `load` in the log.
@@ -248,7 +296,12 @@ fn load<'m>(
     log: &Log,
 ) -> Result<Engine<'m>, Error> {
     let began = sys::now();
-    let rope = RopeTable::new(model, setup.context, setup.config.head_dim, setup.config.rope_base)?;
+    let rope = RopeTable::new(
+        model,
+        setup.context,
+        setup.config.head_dim,
+        setup.config.rope_base,
+    )?;
     let scratch = forward.open();
     let mut bytes = 0;
     let loader = Loader {
@@ -256,7 +309,7 @@ fn load<'m>(
         file: setup.model.file,
         model,
         team: &mut team,
-        staging: scratch.alloc(scratch.left() / arena::ALIGNMENT * arena::ALIGNMENT)?,
+        staging: scratch.alloc(STAGING_BYTES.max(setup.sizes.raw_group_max))?,
         progress: &mut |done| bytes = done,
         done: 0,
     };
@@ -289,19 +342,23 @@ fn encode(
     forward: &mut Region<'_, Forward>,
     history: &mut [u32],
 ) -> Result<usize, Error> {
+    if let Some(path) = options.prompt_ids {
+        return crate::ids::read(path, tokenizer.len(), history);
+    }
     let scratch = forward.open();
-    let ids = match options.prompt_ids {
-        Some(path) => crate::ids::read(path, tokenizer.len(), &scratch)?,
-        None => {
-            let system = options.system.map(|text| prompt::flag_text(text, options.escape));
-            chat.encode(tokenizer, system.transpose()?, setup.prompt, &scratch)?
-        }
-    };
+    let system = options
+        .system
+        .map(|text| prompt::flag_text(text, options.escape))
+        .transpose()?;
+    let ids = chat.encode(tokenizer, system, setup.prompt, &scratch)?;
     if ids.is_empty() {
         return Err(Error::EmptyPrompt);
     }
     let room = history.get_mut(..ids.len());
-    let too_long = Error::PromptTooLong { tokens: ids.len(), context: setup.context };
+    let too_long = Error::PromptTooLong {
+        tokens: ids.len(),
+        context: setup.context,
+    };
     room.ok_or(too_long)?.copy_from_slice(ids);
     Ok(ids.len())
 }

@@ -167,7 +167,16 @@ impl<'m> Weights<'m> {
         })
     }
 
-    /// Every matrix, each once.
+    /// Bytes of weights that one step of one token reads.
+    pub fn step_bytes(&self) -> usize {
+        // All but the embedding, of which a step reads one row, if that is no output matrix too.
+        self.matrices()
+            .skip(1)
+            .map(|matrix| matrix.packed.len())
+            .sum()
+    }
+
+    /// Every matrix of a step, the embedding first.
     pub fn matrices(&self) -> impl Iterator<Item = &Matrix<'m>> {
         let layers = self.layers.iter().flat_map(|layer| {
             [

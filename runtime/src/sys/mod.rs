@@ -350,7 +350,10 @@ impl Arguments {
     /// # Safety
     /// `argv` holds `argc` pointers to NUL-terminated strings that live as long as the process.
     pub unsafe fn new(argc: c_int, argv: *const *const core::ffi::c_char) -> Self {
-        Arguments { next: argv, left: usize::try_from(argc).unwrap_or(0) }
+        Arguments {
+            next: argv,
+            left: usize::try_from(argc).unwrap_or(0),
+        }
     }
 }
 
