@@ -4,7 +4,7 @@
 use crate::inputs::{Activations, Integers, Rng, Scales, gguf_blocks};
 use crate::options::Options;
 use kernels_asm::format::WeightFormat;
-use kernels_asm::pack::pack_group;
+use kernels_asm::pack::{pack_group, unpack_row};
 use kernels_asm::registry::{Gemv, Kernel, Operation};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -53,6 +53,41 @@ pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
     }
 }
 
+/// Prints how fast GGUF rows are packed, in bytes of the file, and unpacked, in floats.
+pub fn run_packing(options: &Options) {
+    println!("{:24} {:>9} {:>9}", "", "MB/s", "Mfloat/s");
+    for format in WeightFormat::ALL
+        .into_iter()
+        .filter(|format| options.names(format.name()))
+    {
+        let mut rng = Rng(options.seed);
+        let blocks = COLUMNS / format.block_len();
+        let rows = rows(&mut rng, format);
+        let mut group = vec![0; format.group_bytes(COLUMNS)];
+        let rows = rows.each_ref().map(|row| Some(row.as_slice()));
+        let seconds = median(41, || {
+            pack_group(format, rows, COLUMNS, black_box(&mut group))
+        });
+        let pack = (8 * blocks * format.block_bytes()) as f64 / seconds / 1e6;
+        let mut floats = vec![0.0; COLUMNS];
+        let seconds = median(41, || {
+            unpack_row(format, &group, 3, COLUMNS, black_box(&mut floats))
+        });
+        let unpack = COLUMNS as f64 / seconds / 1e6;
+        println!(
+            "{:24} {pack:9.0} {unpack:9.0}",
+            format!("pack {}", format.name())
+        );
+    }
+}
+
+/// Eight rows of random blocks.
+fn rows(rng: &mut Rng, format: WeightFormat) -> [Vec<u8>; 8] {
+    let blocks = COLUMNS / format.block_len();
+    let (integers, scales) = (Integers::Random, Scales::Ordinary);
+    std::array::from_fn(|_| gguf_blocks(rng, format, blocks, integers, scales))
+}
+
 /// One packed group, to be repeated, and a vector for it.
 struct Input {
     format: WeightFormat,
@@ -63,9 +98,7 @@ struct Input {
 impl Input {
     fn new(rng: &mut Rng, format: WeightFormat) -> Self {
         let (integers, scales) = (Integers::Random, Scales::Ordinary);
-        let records = COLUMNS / format.block_len();
-        let rows: [Vec<u8>; 8] =
-            std::array::from_fn(|_| gguf_blocks(rng, format, records, integers, scales));
+        let rows = rows(rng, format);
         let mut group = vec![0; format.group_bytes(COLUMNS)];
         let rows = rows.each_ref().map(|row| Some(row.as_slice()));
         pack_group(format, rows, COLUMNS, &mut group);

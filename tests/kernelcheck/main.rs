@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     };
     let have = tests::detected_features();
     let chosen = |kernel: &&Kernel| {
-        kernel.name.contains(&options.op) && options.isa.is_none_or(|isa| kernel.isa == isa)
+        options.names(kernel.name) && options.isa.is_none_or(|isa| kernel.isa == isa)
     };
     if options.list {
         for kernel in KERNELS.iter().filter(chosen) {
@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         .filter(|kernel| have.has(kernel.isa.needs()));
     if options.bench {
         bench::run(runnable, &options);
+        bench::run_packing(&options);
         return ExitCode::SUCCESS;
     }
     let mut failures = 0;
