@@ -18,6 +18,8 @@
 //! allocates nothing.
 #![no_std]
 
+#[cfg(target_arch = "aarch64")]
+pub mod aarch64;
 pub mod activation;
 pub mod features;
 pub mod format;

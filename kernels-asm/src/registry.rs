@@ -5,6 +5,8 @@
 //! has the features for. A [`Kernels`] cannot be had otherwise, so holding one is the proof that
 //! its kernels can be called, and its methods are safe: they check the sizes and call.
 
+#[cfg(target_arch = "aarch64")]
+use crate::aarch64;
 use crate::features::{Features, Isa};
 use crate::format::WeightFormat;
 use crate::reference;
@@ -132,6 +134,62 @@ pub static KERNELS: &[Kernel] = &[
         20,
         Q6_K,
         x86_64::gemv_q6_k_avx2,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q4_0_neon_dotprod",
+        Isa::Dotprod,
+        20,
+        Q4_0,
+        aarch64::gemv_q4_0_neon_dotprod,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q4_1_neon_dotprod",
+        Isa::Dotprod,
+        20,
+        Q4_1,
+        aarch64::gemv_q4_1_neon_dotprod,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q5_0_neon_dotprod",
+        Isa::Dotprod,
+        20,
+        Q5_0,
+        aarch64::gemv_q5_0_neon_dotprod,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q8_0_neon_dotprod",
+        Isa::Dotprod,
+        20,
+        Q8_0,
+        aarch64::gemv_q8_0_neon_dotprod,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q4_k_neon_dotprod",
+        Isa::Dotprod,
+        20,
+        Q4_K,
+        aarch64::gemv_q4_k_neon_dotprod,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q5_k_neon_dotprod",
+        Isa::Dotprod,
+        20,
+        Q5_K,
+        aarch64::gemv_q5_k_neon_dotprod,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q6_k_neon_dotprod",
+        Isa::Dotprod,
+        20,
+        Q6_K,
+        aarch64::gemv_q6_k_neon_dotprod,
     ),
 ];
 
