@@ -16,7 +16,7 @@ const WARM_BYTES: usize = 256 << 10;
 /// Rows that one call computes: about what a thread gets of a layer's matrix.
 const ROWS_PER_CALL: usize = 1024;
 
-/// Prints a line for each kernel, beside what a plain read of the same memory reaches.
+/// Prints a line for each GEMV, beside what a plain read of the same memory reaches.
 pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
     println!(
         "{:24} {:>9} {:>9} {:>9} {:>9} {:>6}",
@@ -27,7 +27,9 @@ pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
         "", "warm", "warm", "cold", "read", "share"
     );
     for kernel in kernels {
-        let Operation::Gemv(format, gemv) = kernel.operation;
+        let Operation::Gemv(format, gemv) = kernel.operation else {
+            continue;
+        };
         let mut rng = Rng(options.seed);
         let input = Input::new(&mut rng, format);
         let warm_groups = (WARM_BYTES / input.group.len()).max(1);
