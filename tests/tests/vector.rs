@@ -295,7 +295,7 @@ fn softmax_sums_to_one_and_is_near_f64() {
         let mut out = x.clone();
         call!(REFERENCE, softmax(&mut out));
         let sum: f64 = out.iter().map(|&p| f64::from(p)).sum();
-        assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+        assert!((sum - 1.0).abs() < 2e-6, "{sum}");
         let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let weights: Vec<f64> = x
             .iter()

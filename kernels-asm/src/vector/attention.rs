@@ -10,6 +10,8 @@ use super::{Attention, KvView, ops, score_stride};
 
 /// Query heads that share one pass over the cache.
 const HEADS: usize = 8;
+/// Positions whose weights, of all these heads, take 8 KiB.
+const STRETCH: usize = 256;
 
 /// See [`super::VectorOps::attend_f32`].
 #[inline(always)]
@@ -80,19 +82,7 @@ fn score<L: Lanes, T: Element, const H: usize, const B: usize>(
         let at: [usize; B] = core::array::from_fn(|b| (first + b).min(blocks - 1));
         let keys: [&[[T; 8]]; B] = core::array::from_fn(|b| &keys[at[b] * dim..][..dim]);
         let mut sums = [[L::splat(0.0); B]; H];
-        for d in 0..dim {
-            let mut k = [L::splat(0.0); B];
-            for b in 0..B {
-                ahead::<L, T>(keys[b], d, B * dim);
-                k[b] = T::load(&keys[b][d]);
-            }
-            for h in 0..H {
-                let q = L::splat(queries[h][d]);
-                for b in 0..B {
-                    sums[h][b] = k[b].fma(q, sums[h][b]);
-                }
-            }
-        }
+        accumulate(&mut sums, queries, keys, B * dim);
         for (h, sums) in sums.into_iter().enumerate() {
             for (sum, at) in sums.into_iter().zip(at) {
                 let score = sum.mul(L::splat(scale));
@@ -102,40 +92,65 @@ fn score<L: Lanes, T: Element, const H: usize, const B: usize>(
     }
 }
 
-/// `out[h] = sum over p of scores[h][p] * values[p]`, eight dimensions at a time.
+/// `out[h] = sum over p of weights[h][p] * values[p]`, eight dimensions at a time.
+///
+/// Goes over the positions in stretches whose weights stay in the L1 cache while all dimensions
+/// pass; between stretches the sums wait in `out`.
 #[inline(always)]
 fn weigh<L: Lanes, T: Element, const H: usize, const B: usize>(
     kv: KvView<'_, T>,
-    scores: &[f32],
+    weights: &[f32],
     out: &mut [f32],
 ) {
-    let (dim, len, stride) = (kv.dim, kv.len, score_stride(kv.len));
+    let (dim, stride) = (kv.dim, score_stride(kv.len));
     let chunks = dim / 8;
     let last_head = out.len() / dim - 1;
     let values = kv.values.as_chunks::<8>().0;
-    let scores: [&[f32]; H] = core::array::from_fn(|h| &scores[h.min(last_head) * stride..][..len]);
 
-    for first in (0..chunks).step_by(B) {
-        let at: [usize; B] = core::array::from_fn(|b| (first + b).min(chunks - 1));
-        let values: [&[[T; 8]]; B] =
-            core::array::from_fn(|b| &values[at[b] * kv.capacity..][..len]);
-        let mut sums = [[L::splat(0.0); B]; H];
-        for p in 0..len {
-            let mut v = [L::splat(0.0); B];
-            for b in 0..B {
-                ahead::<L, T>(values[b], p, 64);
-                v[b] = T::load(&values[b][p]);
+    out.fill(0.0);
+    for start in (0..kv.len).step_by(STRETCH) {
+        let len = STRETCH.min(kv.len - start);
+        let weights: [&[f32]; H] =
+            core::array::from_fn(|h| &weights[h.min(last_head) * stride + start..][..len]);
+        for first in (0..chunks).step_by(B) {
+            let at: [usize; B] = core::array::from_fn(|b| (first + b).min(chunks - 1));
+            let values: [&[[T; 8]]; B] =
+                core::array::from_fn(|b| &values[at[b] * kv.capacity + start..][..len]);
+            let mut sums = [[L::splat(0.0); B]; H];
+            for (h, sums) in sums.iter_mut().enumerate() {
+                for (sum, at) in sums.iter_mut().zip(at) {
+                    *sum = L::load(vector_at(out, h.min(last_head) * dim + 8 * at));
+                }
             }
-            for h in 0..H {
-                let weight = L::splat(scores[h][p]);
-                for b in 0..B {
-                    sums[h][b] = v[b].fma(weight, sums[h][b]);
+            accumulate(&mut sums, weights, values, 64);
+            for (h, sums) in sums.into_iter().enumerate() {
+                for (sum, at) in sums.into_iter().zip(at) {
+                    sum.store(vector_at(out, h.min(last_head) * dim + 8 * at));
                 }
             }
         }
-        for (h, sums) in sums.into_iter().enumerate() {
-            for (sum, at) in sums.into_iter().zip(at) {
-                sum.store(vector_at(out, h.min(last_head) * dim + 8 * at));
+    }
+}
+
+/// `sums[h][b] += sum over i of factors[h][i] * vectors[b][i]`, in order, all slices of one length.
+/// Prefetches what lies `distance` vectors on.
+#[inline(always)]
+fn accumulate<L: Lanes, T: Element, const H: usize, const B: usize>(
+    sums: &mut [[L; B]; H],
+    factors: [&[f32]; H],
+    vectors: [&[[T; 8]]; B],
+    distance: usize,
+) {
+    for i in 0..factors[0].len() {
+        let mut v = [L::splat(0.0); B];
+        for b in 0..B {
+            ahead::<L, T>(vectors[b], i, distance);
+            v[b] = T::load(&vectors[b][i]);
+        }
+        for h in 0..H {
+            let factor = L::splat(factors[h][i]);
+            for b in 0..B {
+                sums[h][b] = v[b].fma(factor, sums[h][b]);
             }
         }
     }

@@ -46,31 +46,23 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
 pub(super) fn rms_norm<L: Lanes>(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
     assert!(weight.len() == x.len() && out.len() == x.len());
     let mean = sum_of_squares::<L>(x) / x.len() as f32;
-    let factor = L::splat(1.0 / libm::sqrtf(mean + epsilon));
+    let factor = L::splat(1.0).div(L::splat(mean + epsilon).sqrt());
     for ((x, weight), out) in vectors(x).iter().zip(vectors(weight)).zip(vectors_mut(out)) {
         L::load(x).mul(factor).mul(L::load(weight)).store(out);
     }
 }
 
-/// Vector `v` goes to accumulator `v % 4`; these are added as `(0 + 1) + (2 + 3)`.
 #[inline(always)]
 fn sum_of_squares<L: Lanes>(x: &[f32]) -> f32 {
+    let (groups, rest) = x.as_chunks();
     let mut sums = [L::splat(0.0); 4];
-    let (groups, rest) = vectors(x).as_chunks::<4>();
-    for group in groups {
-        for i in 0..4 {
-            let x = L::load(&group[i]);
-            sums[i] = x.fma(x, sums[i]);
-        }
-    }
-    // Over the four sums, not over the rest: a loop of unknown length would keep them in memory.
-    for (i, sum) in sums.iter_mut().enumerate() {
-        if let Some(x) = rest.get(i) {
+    for group in groups.iter().chain([&padded(rest, 0.0)]) {
+        for (sum, x) in sums.iter_mut().zip(group.as_chunks::<8>().0) {
             let x = L::load(x);
             *sum = x.fma(x, *sum);
         }
     }
-    sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum_lanes()
+    total(sums)
 }
 
 /// See [`super::VectorOps::rope`].
@@ -117,46 +109,60 @@ pub(super) fn add<L: Lanes>(x: &mut [f32], y: &[f32]) {
 
 /// See [`super::VectorOps::softmax`].
 ///
-/// A length between multiples of eight is filled up with minus infinity, whose exponential is
-/// exactly zero, so it gives what the same values give in a longer row that ends in zeros.
+/// The row is filled up with minus infinity, whose exponential is exactly zero, so it gives what
+/// the same values give in a longer row that ends in zeros.
 #[inline(always)]
 pub(super) fn softmax<L: Lanes>(x: &mut [f32]) {
     assert!(!x.is_empty());
-    let (vectors, rest) = x.as_chunks_mut::<8>();
-    let mut last = [f32::NEG_INFINITY; 8];
-    last[..rest.len()].copy_from_slice(rest);
+    let (groups, rest) = x.as_chunks_mut();
+    let mut last = padded(rest, f32::NEG_INFINITY);
 
-    let max = L::splat(max::<L>(vectors, &last));
-    let mut sum = L::splat(0.0);
-    for x in vectors.iter_mut() {
-        let e = exp(L::load(x).sub(max));
-        e.store(x);
-        sum = sum.add(e);
+    let max = max::<L>(groups, &last);
+    let mut sums = [L::splat(0.0); 4];
+    for group in groups.iter_mut().chain([&mut last]) {
+        for (sum, x) in sums.iter_mut().zip(group.as_chunks_mut::<8>().0) {
+            let e = exp(L::load(x).sub(max));
+            e.store(x);
+            *sum = sum.add(e);
+        }
     }
-    let e = exp(L::load(&last).sub(max));
-    let factor = L::splat(1.0 / sum.add(e).sum_lanes());
 
-    for x in vectors.iter_mut() {
-        L::load(x).mul(factor).store(x);
+    let factor = L::splat(1.0 / total(sums));
+    for group in groups.iter_mut().chain([&mut last]) {
+        for x in group.as_chunks_mut::<8>().0 {
+            L::load(x).mul(factor).store(x);
+        }
     }
-    e.mul(factor).store(&mut last);
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// The greatest value. A NaN may be passed over here: the sum of exponentials will show it.
+/// The greatest value, in every lane. A NaN may be passed over: the exponentials will show it.
 #[inline(always)]
-fn max<L: Lanes>(vectors: &[[f32; 8]], last: &[f32; 8]) -> f32 {
-    let mut max = [L::load(last); 4];
-    let (groups, rest) = vectors.as_chunks::<4>();
-    for group in groups {
-        for i in 0..4 {
-            max[i] = max[i].max(L::load(&group[i]));
+fn max<L: Lanes>(groups: &[Group], last: &Group) -> L {
+    let mut max = [L::splat(f32::NEG_INFINITY); 4];
+    for group in groups.iter().chain([last]) {
+        for (max, x) in max.iter_mut().zip(group.as_chunks::<8>().0) {
+            *max = max.max(L::load(x));
         }
     }
-    for x in rest {
-        max[0] = max[0].max(L::load(x));
-    }
-    max[0].max(max[1]).max(max[2].max(max[3])).max_lane()
+    L::splat(max[0].max(max[1]).max(max[2].max(max[3])).max_lane())
+}
+
+/// What a reduction takes at a time: a vector for each of four accumulators.
+type Group = [f32; 32];
+
+/// The end of a row as a group, filled up with what does not change the result.
+#[inline(always)]
+fn padded(rest: &[f32], fill: f32) -> Group {
+    let mut group = [fill; 32];
+    group[..rest.len()].copy_from_slice(rest);
+    group
+}
+
+/// The sum of four accumulators.
+#[inline(always)]
+fn total<L: Lanes>(sums: [L; 4]) -> f32 {
+    sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum_lanes()
 }
 
 /// See [`super::VectorOps::to_f16`].
