@@ -2,7 +2,7 @@
 //!
 //! Each is `#[inline(always)]` so that it is compiled inside the tier's function, with the
 //! features of that tier; for the same reason there are loops here where closures would do, since
-//! a closure is a function of its own. Results that depend on order are fixed by `docs/numerics.md`.
+//! a closure is a function of its own. `docs/numerics.md` fixes the results that depend on order.
 
 use super::lanes::Lanes;
 
@@ -11,17 +11,12 @@ const ROUND: f32 = 12_582_912.0;
 /// ln 2 in two parts. The first has nine significant bits, so its product with `n` is exact.
 const LN_2_HIGH: f32 = 355.0 / 512.0;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
-/// Coefficients of `r^6` down to `r^0`, near-minimax for `e^r` on |r| <= 0.3467 with the last three
-/// held at their Taylor values: relative error 4e-9 before rounding.
-const EXP: [f32; 7] = [
-    1.386_377_7e-3,
-    8.367_502e-3,
-    4.166_723_8e-2,
-    1.666_653_5e-1,
-    0.5,
-    1.0,
-    1.0,
-];
+/// Coefficients of `r^6` down to `r^3`, near-minimax for `e^r` on |r| <= 0.3467 with those below at
+/// their Taylor values: relative error 4e-9 before rounding.
+const C6: f32 = 1.386_377_7e-3;
+const C5: f32 = 8.367_502e-3;
+const C4: f32 = 4.166_723_8e-2;
+const C3: f32 = 1.666_653_5e-1;
 
 /// `e^x`: zero up to -87.69, infinity from 88.38 on, NaN for NaN.
 ///
@@ -34,10 +29,12 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
     let shifted = x.fma(L::splat(core::f32::consts::LOG2_E), L::splat(ROUND));
     let n = shifted.sub(L::splat(ROUND));
     let r = n.fnma(L::splat(LN_2_LOW), n.fnma(L::splat(LN_2_HIGH), x));
-    let mut p = L::splat(EXP[0]);
-    for c in EXP.into_iter().skip(1) {
-        p = p.fma(r, L::splat(c));
-    }
+    let p = L::splat(C6).fma(r, L::splat(C5));
+    let p = p
+        .fma(r, L::splat(C4))
+        .fma(r, L::splat(C3))
+        .fma(r, L::splat(0.5));
+    let p = p.fma(r, L::splat(1.0)).fma(r, L::splat(1.0));
     p.mul(shifted.power_of_two())
 }
 
