@@ -86,6 +86,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn sqrt(self) -> Self {
+        self.map(libm::sqrtf)
+    }
+
+    #[inline(always)]
     fn fma(self, factor: Self, addend: Self) -> Self {
         Self(core::array::from_fn(|i| {
             mul_add(self.0[i], factor.0[i], addend.0[i])
