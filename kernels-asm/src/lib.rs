@@ -18,7 +18,10 @@
 //! allocates nothing.
 #![no_std]
 
+#[cfg(target_arch = "aarch64")]
+pub mod aarch64;
 pub mod activation;
+mod dispatch;
 pub mod features;
 pub mod format;
 pub mod fused;

@@ -4,8 +4,8 @@
 use crate::inputs::{Activations, Integers, Rng, Scales, gguf_blocks};
 use crate::options::Options;
 use kernels_asm::format::WeightFormat;
-use kernels_asm::pack::pack_group;
-use kernels_asm::registry::{Gemv, Kernel};
+use kernels_asm::pack::{pack_group, unpack_row};
+use kernels_asm::registry::{Gemv, Kernel, Operation};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
@@ -16,11 +16,8 @@ const WARM_BYTES: usize = 256 << 10;
 /// Rows that one call computes: about what a thread gets of a layer's matrix.
 const ROWS_PER_CALL: usize = 1024;
 
-/// Prints a line for each kernel, beside what a plain read of the same memory reaches.
-pub fn run(
-    kernels: impl Iterator<Item = (&'static Kernel, WeightFormat, Gemv)>,
-    options: &Options,
-) {
+/// Prints a line for each GEMV, beside what a plain read of the same memory reaches.
+pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
     println!(
         "{:24} {:>9} {:>9} {:>9} {:>9} {:>6}",
         "", "ns/weight", "GB/s", "GB/s", "GB/s", ""
@@ -29,7 +26,10 @@ pub fn run(
         "{:24} {:>9} {:>9} {:>9} {:>9} {:>6}",
         "", "warm", "warm", "cold", "read", "share"
     );
-    for (kernel, format, gemv) in kernels {
+    for kernel in kernels {
+        let Operation::Gemv(format, gemv) = kernel.operation else {
+            continue;
+        };
         let mut rng = Rng(options.seed);
         let input = Input::new(&mut rng, format);
         let warm_groups = (WARM_BYTES / input.group.len()).max(1);
@@ -55,6 +55,41 @@ pub fn run(
     }
 }
 
+/// Prints how fast GGUF rows are packed, in bytes of the file, and unpacked, in floats.
+pub fn run_packing(options: &Options) {
+    println!("{:24} {:>9} {:>9}", "", "MB/s", "Mfloat/s");
+    for format in WeightFormat::ALL
+        .into_iter()
+        .filter(|format| options.names(format.name()))
+    {
+        let mut rng = Rng(options.seed);
+        let blocks = COLUMNS / format.block_len();
+        let rows = rows(&mut rng, format);
+        let mut group = vec![0; format.group_bytes(COLUMNS)];
+        let rows = rows.each_ref().map(|row| Some(row.as_slice()));
+        let seconds = median(41, || {
+            pack_group(format, rows, COLUMNS, black_box(&mut group))
+        });
+        let pack = (8 * blocks * format.block_bytes()) as f64 / seconds / 1e6;
+        let mut floats = vec![0.0; COLUMNS];
+        let seconds = median(41, || {
+            unpack_row(format, &group, 3, COLUMNS, black_box(&mut floats))
+        });
+        let unpack = COLUMNS as f64 / seconds / 1e6;
+        println!(
+            "{:24} {pack:9.0} {unpack:9.0}",
+            format!("pack {}", format.name())
+        );
+    }
+}
+
+/// Eight rows of random blocks.
+fn rows(rng: &mut Rng, format: WeightFormat) -> [Vec<u8>; 8] {
+    let blocks = COLUMNS / format.block_len();
+    let (integers, scales) = (Integers::Random, Scales::Ordinary);
+    std::array::from_fn(|_| gguf_blocks(rng, format, blocks, integers, scales))
+}
+
 /// One packed group, to be repeated, and a vector for it.
 struct Input {
     format: WeightFormat,
@@ -65,9 +100,7 @@ struct Input {
 impl Input {
     fn new(rng: &mut Rng, format: WeightFormat) -> Self {
         let (integers, scales) = (Integers::Random, Scales::Ordinary);
-        let records = COLUMNS / format.block_len();
-        let rows: [Vec<u8>; 8] =
-            std::array::from_fn(|_| gguf_blocks(rng, format, records, integers, scales));
+        let rows = rows(rng, format);
         let mut group = vec![0; format.group_bytes(COLUMNS)];
         let rows = rows.each_ref().map(|row| Some(row.as_slice()));
         pack_group(format, rows, COLUMNS, &mut group);

@@ -10,6 +10,10 @@ use super::{Attention, KvView, ops, score_stride};
 
 /// Query heads that share one pass over the cache.
 const HEADS: usize = 8;
+/// Positions whose weights, of all these heads, take 8 KiB.
+const STRETCH: usize = 256;
+/// Vectors of values between the one in use and the one prefetched.
+const AHEAD: usize = 64;
 
 /// See [`super::VectorOps::attend_f32`].
 #[inline(always)]
@@ -72,73 +76,112 @@ fn score<L: Lanes, T: Element, const H: usize, const B: usize>(
 ) {
     let (dim, stride) = (kv.dim, score_stride(kv.len));
     let blocks = kv.len.div_ceil(8);
-    let last_head = queries.len() / dim - 1;
     let keys = kv.keys.as_chunks::<8>().0;
-    let queries: [&[f32]; H] = core::array::from_fn(|h| &queries[h.min(last_head) * dim..][..dim]);
+    let heads = tile::<H>(0, queries.len() / dim);
+    let queries = slices(queries, heads, dim, 0, dim);
 
     for first in (0..blocks).step_by(B) {
-        let at: [usize; B] = core::array::from_fn(|b| (first + b).min(blocks - 1));
-        let keys: [&[[T; 8]]; B] = core::array::from_fn(|b| &keys[at[b] * dim..][..dim]);
-        let mut sums = [[L::splat(0.0); B]; H];
-        for d in 0..dim {
-            let mut k = [L::splat(0.0); B];
-            for b in 0..B {
-                ahead::<L, T>(keys[b], d, B * dim);
-                k[b] = T::load(&keys[b][d]);
-            }
-            for h in 0..H {
-                let q = L::splat(queries[h][d]);
-                for b in 0..B {
-                    sums[h][b] = k[b].fma(q, sums[h][b]);
-                }
-            }
-        }
-        for (h, sums) in sums.into_iter().enumerate() {
-            for (sum, at) in sums.into_iter().zip(at) {
-                let score = sum.mul(L::splat(scale));
-                score.store(vector_at(scores, h.min(last_head) * stride + 8 * at));
+        let at = tile::<B>(first, blocks);
+        let keys = slices(keys, at, dim, 0, dim);
+        let sums = accumulate([[L::splat(0.0); B]; H], queries, keys, B * dim);
+        for (sums, head) in sums.into_iter().zip(heads) {
+            for (sum, block) in sums.into_iter().zip(at) {
+                sum.mul(L::splat(scale))
+                    .store(vector_at(scores, head * stride + 8 * block));
             }
         }
     }
 }
 
-/// `out[h] = sum over p of scores[h][p] * values[p]`, eight dimensions at a time.
+/// `out[h] = sum over p of weights[h][p] * values[p]`, eight dimensions at a time.
+///
+/// Goes over the positions in stretches whose weights stay in the L1 cache while all dimensions
+/// pass; between stretches the sums wait in `out`.
 #[inline(always)]
 fn weigh<L: Lanes, T: Element, const H: usize, const B: usize>(
     kv: KvView<'_, T>,
-    scores: &[f32],
+    weights: &[f32],
     out: &mut [f32],
 ) {
-    let (dim, len, stride) = (kv.dim, kv.len, score_stride(kv.len));
-    let chunks = dim / 8;
-    let last_head = out.len() / dim - 1;
+    let dim = kv.dim;
     let values = kv.values.as_chunks::<8>().0;
-    let scores: [&[f32]; H] = core::array::from_fn(|h| &scores[h.min(last_head) * stride..][..len]);
+    let heads = tile::<H>(0, out.len() / dim);
 
-    for first in (0..chunks).step_by(B) {
-        let at: [usize; B] = core::array::from_fn(|b| (first + b).min(chunks - 1));
-        let values: [&[[T; 8]]; B] =
-            core::array::from_fn(|b| &values[at[b] * kv.capacity..][..len]);
-        let mut sums = [[L::splat(0.0); B]; H];
-        for p in 0..len {
-            let mut v = [L::splat(0.0); B];
-            for b in 0..B {
-                ahead::<L, T>(values[b], p, 64);
-                v[b] = T::load(&values[b][p]);
+    out.fill(0.0);
+    for start in (0..kv.len).step_by(STRETCH) {
+        let len = STRETCH.min(kv.len - start);
+        let weights = slices(weights, heads, score_stride(kv.len), start, len);
+        for first in (0..dim / 8).step_by(B) {
+            let at = tile::<B>(first, dim / 8);
+            let values = slices(values, at, kv.capacity, start, len);
+            let mut sums = [[L::splat(0.0); B]; H];
+            for (sums, head) in sums.iter_mut().zip(heads) {
+                for (sum, chunk) in sums.iter_mut().zip(at) {
+                    *sum = L::load(vector_at(out, head * dim + 8 * chunk));
+                }
             }
-            for h in 0..H {
-                let weight = L::splat(scores[h][p]);
-                for b in 0..B {
-                    sums[h][b] = v[b].fma(weight, sums[h][b]);
+            let sums = accumulate(sums, weights, values, AHEAD);
+            for (sums, head) in sums.into_iter().zip(heads) {
+                for (sum, chunk) in sums.into_iter().zip(at) {
+                    sum.store(vector_at(out, head * dim + 8 * chunk));
                 }
             }
         }
-        for (h, sums) in sums.into_iter().enumerate() {
-            for (sum, at) in sums.into_iter().zip(at) {
-                sum.store(vector_at(out, h.min(last_head) * dim + 8 * at));
+    }
+}
+
+/// `sums[h][b] + sum over i of factors[h][i] * vectors[b][i]`, in order; slices of one length.
+/// Prefetches what lies `distance` vectors on.
+#[inline(always)]
+fn accumulate<L: Lanes, T: Element, const H: usize, const B: usize>(
+    mut sums: [[L; B]; H],
+    factors: [&[f32]; H],
+    vectors: [&[[T; 8]]; B],
+    distance: usize,
+) -> [[L; B]; H] {
+    let len = factors[0].len();
+    // True of every caller, and said here so that the loop needs no bounds checks.
+    assert!(factors.iter().all(|f| f.len() == len) && vectors.iter().all(|v| v.len() == len));
+    for i in 0..len {
+        let mut v = [L::splat(0.0); B];
+        for b in 0..B {
+            ahead::<L, T>(vectors[b], i, distance);
+            v[b] = T::load(&vectors[b][i]);
+        }
+        for h in 0..H {
+            let factor = L::splat(factors[h][i]);
+            for b in 0..B {
+                sums[h][b] = v[b].fma(factor, sums[h][b]);
             }
         }
     }
+    sums
+}
+
+/// `N` indices from `first` on, below `count`; the last stands in for those beyond.
+#[inline(always)]
+fn tile<const N: usize>(first: usize, count: usize) -> [usize; N] {
+    let mut tile = [first; N];
+    for (i, index) in tile.iter_mut().enumerate() {
+        *index = (first + i).min(count - 1);
+    }
+    tile
+}
+
+/// `len` elements of each of the rows named, from `start` on.
+#[inline(always)]
+fn slices<T, const N: usize>(
+    matrix: &[T],
+    rows: [usize; N],
+    stride: usize,
+    start: usize,
+    len: usize,
+) -> [&[T]; N] {
+    let mut slices = [&matrix[..0]; N];
+    for (slice, row) in slices.iter_mut().zip(rows) {
+        *slice = &matrix[row * stride + start..][..len];
+    }
+    slices
 }
 
 /// Prefetches what lies `distance` vectors on from vector `i`, once per cache line.

@@ -83,6 +83,11 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn sqrt(self) -> Self {
+        Self(avx2!(_mm256_sqrt_ps(self.0)))
+    }
+
+    #[inline(always)]
     fn fma(self, factor: Self, addend: Self) -> Self {
         Self(avx2!(_mm256_fmadd_ps(self.0, factor.0, addend.0)))
     }

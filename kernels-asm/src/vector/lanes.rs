@@ -36,6 +36,8 @@ pub(super) trait Lanes: Copy {
     fn mul(self, other: Self) -> Self;
     /// `self / other`.
     fn div(self, other: Self) -> Self;
+    /// The square root, rounded once.
+    fn sqrt(self) -> Self;
     /// `self * factor + addend`, rounded once.
     fn fma(self, factor: Self, addend: Self) -> Self;
     /// `addend - self * factor`, rounded once.

@@ -1,8 +1,9 @@
 //! The float operations around the GEMVs, written once over an eight-lane vector.
 //!
 //! Every tier runs the same source, so the order of operations cannot differ between them. Lane
-//! `i` of a vector holds element `8b + i`; a reduction adds vectors in order into eight lanes,
-//! then the lanes as `(0+4, 1+5, 2+6, 3+7)`, `(02, 13)`, sum. Every multiply-add is fused.
+//! `i` of vector `v` holds element `8v + i`; a reduction adds vector `v` to accumulator `v % 4`, in
+//! order, then the accumulators as `(0+1) + (2+3)`, then the lanes as `(0+4, 1+5, 2+6, 3+7)`,
+//! `(02, 13)`, sum. Every multiply-add is fused.
 //! `docs/numerics.md` is the full contract.
 //!
 //! - `lanes`: the vector, as a trait

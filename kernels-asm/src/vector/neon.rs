@@ -103,6 +103,11 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
+    fn sqrt(self) -> Self {
+        neon!(Self(vsqrtq_f32(self.0), vsqrtq_f32(self.1)))
+    }
+
+    #[inline(always)]
     fn fma(self, factor: Self, addend: Self) -> Self {
         neon!(Self(
             vfmaq_f32(addend.0, self.0, factor.0),

@@ -2,7 +2,7 @@
 //!
 //! Each is `#[inline(always)]` so that it is compiled inside the tier's function, with the
 //! features of that tier; for the same reason there are loops here where closures would do, since
-//! a closure is a function of its own. Results that depend on order are fixed by `docs/numerics.md`.
+//! a closure is a function of its own. `docs/numerics.md` fixes the results that depend on order.
 
 use super::lanes::Lanes;
 
@@ -11,17 +11,12 @@ const ROUND: f32 = 12_582_912.0;
 /// ln 2 in two parts. The first has nine significant bits, so its product with `n` is exact.
 const LN_2_HIGH: f32 = 355.0 / 512.0;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
-/// Coefficients of `r^6` down to `r^0`, near-minimax for `e^r` on |r| <= 0.3467 with the last three
-/// held at their Taylor values: relative error 4e-9 before rounding.
-const EXP: [f32; 7] = [
-    1.386_377_7e-3,
-    8.367_502e-3,
-    4.166_723_8e-2,
-    1.666_653_5e-1,
-    0.5,
-    1.0,
-    1.0,
-];
+/// Coefficients of `r^6` down to `r^3`, near-minimax for `e^r` on |r| <= 0.3467 with those below at
+/// their Taylor values: relative error 4e-9 before rounding.
+const C6: f32 = 1.386_377_7e-3;
+const C5: f32 = 8.367_502e-3;
+const C4: f32 = 4.166_723_8e-2;
+const C3: f32 = 1.666_653_5e-1;
 
 /// `e^x`: zero up to -87.69, infinity from 88.38 on, NaN for NaN.
 ///
@@ -34,10 +29,12 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
     let shifted = x.fma(L::splat(core::f32::consts::LOG2_E), L::splat(ROUND));
     let n = shifted.sub(L::splat(ROUND));
     let r = n.fnma(L::splat(LN_2_LOW), n.fnma(L::splat(LN_2_HIGH), x));
-    let mut p = L::splat(EXP[0]);
-    for c in EXP.into_iter().skip(1) {
-        p = p.fma(r, L::splat(c));
-    }
+    let p = L::splat(C6).fma(r, L::splat(C5));
+    let p = p
+        .fma(r, L::splat(C4))
+        .fma(r, L::splat(C3))
+        .fma(r, L::splat(0.5));
+    let p = p.fma(r, L::splat(1.0)).fma(r, L::splat(1.0));
     p.mul(shifted.power_of_two())
 }
 
@@ -46,31 +43,23 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
 pub(super) fn rms_norm<L: Lanes>(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
     assert!(weight.len() == x.len() && out.len() == x.len());
     let mean = sum_of_squares::<L>(x) / x.len() as f32;
-    let factor = L::splat(1.0 / libm::sqrtf(mean + epsilon));
+    let factor = L::splat(1.0).div(L::splat(mean + epsilon).sqrt());
     for ((x, weight), out) in vectors(x).iter().zip(vectors(weight)).zip(vectors_mut(out)) {
         L::load(x).mul(factor).mul(L::load(weight)).store(out);
     }
 }
 
-/// Vector `v` goes to accumulator `v % 4`; these are added as `(0 + 1) + (2 + 3)`.
 #[inline(always)]
 fn sum_of_squares<L: Lanes>(x: &[f32]) -> f32 {
+    let (groups, rest) = x.as_chunks();
     let mut sums = [L::splat(0.0); 4];
-    let (groups, rest) = vectors(x).as_chunks::<4>();
-    for group in groups {
-        for i in 0..4 {
-            let x = L::load(&group[i]);
-            sums[i] = x.fma(x, sums[i]);
-        }
-    }
-    // Over the four sums, not over the rest: a loop of unknown length would keep them in memory.
-    for (i, sum) in sums.iter_mut().enumerate() {
-        if let Some(x) = rest.get(i) {
+    for group in groups.iter().chain([&padded(rest, 0.0)]) {
+        for (sum, x) in sums.iter_mut().zip(group.as_chunks::<8>().0) {
             let x = L::load(x);
             *sum = x.fma(x, *sum);
         }
     }
-    sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum_lanes()
+    total(sums)
 }
 
 /// See [`super::VectorOps::rope`].
@@ -117,46 +106,60 @@ pub(super) fn add<L: Lanes>(x: &mut [f32], y: &[f32]) {
 
 /// See [`super::VectorOps::softmax`].
 ///
-/// A length between multiples of eight is filled up with minus infinity, whose exponential is
-/// exactly zero, so it gives what the same values give in a longer row that ends in zeros.
+/// The row is filled up with minus infinity, whose exponential is exactly zero, so it gives what
+/// the same values give in a longer row that ends in zeros.
 #[inline(always)]
 pub(super) fn softmax<L: Lanes>(x: &mut [f32]) {
     assert!(!x.is_empty());
-    let (vectors, rest) = x.as_chunks_mut::<8>();
-    let mut last = [f32::NEG_INFINITY; 8];
-    last[..rest.len()].copy_from_slice(rest);
+    let (groups, rest) = x.as_chunks_mut();
+    let mut last = padded(rest, f32::NEG_INFINITY);
 
-    let max = L::splat(max::<L>(vectors, &last));
-    let mut sum = L::splat(0.0);
-    for x in vectors.iter_mut() {
-        let e = exp(L::load(x).sub(max));
-        e.store(x);
-        sum = sum.add(e);
+    let max = max::<L>(groups, &last);
+    let mut sums = [L::splat(0.0); 4];
+    for group in groups.iter_mut().chain([&mut last]) {
+        for (sum, x) in sums.iter_mut().zip(group.as_chunks_mut::<8>().0) {
+            let e = exp(L::load(x).sub(max));
+            e.store(x);
+            *sum = sum.add(e);
+        }
     }
-    let e = exp(L::load(&last).sub(max));
-    let factor = L::splat(1.0 / sum.add(e).sum_lanes());
 
-    for x in vectors.iter_mut() {
-        L::load(x).mul(factor).store(x);
+    let factor = L::splat(1.0 / total(sums));
+    for group in groups.iter_mut().chain([&mut last]) {
+        for x in group.as_chunks_mut::<8>().0 {
+            L::load(x).mul(factor).store(x);
+        }
     }
-    e.mul(factor).store(&mut last);
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// The greatest value. A NaN may be passed over here: the sum of exponentials will show it.
+/// The greatest value, in every lane. A NaN may be passed over: the exponentials will show it.
 #[inline(always)]
-fn max<L: Lanes>(vectors: &[[f32; 8]], last: &[f32; 8]) -> f32 {
-    let mut max = [L::load(last); 4];
-    let (groups, rest) = vectors.as_chunks::<4>();
-    for group in groups {
-        for i in 0..4 {
-            max[i] = max[i].max(L::load(&group[i]));
+fn max<L: Lanes>(groups: &[Group], last: &Group) -> L {
+    let mut max = [L::splat(f32::NEG_INFINITY); 4];
+    for group in groups.iter().chain([last]) {
+        for (max, x) in max.iter_mut().zip(group.as_chunks::<8>().0) {
+            *max = max.max(L::load(x));
         }
     }
-    for x in rest {
-        max[0] = max[0].max(L::load(x));
-    }
-    max[0].max(max[1]).max(max[2].max(max[3])).max_lane()
+    L::splat(max[0].max(max[1]).max(max[2].max(max[3])).max_lane())
+}
+
+/// What a reduction takes at a time: a vector for each of four accumulators.
+type Group = [f32; 32];
+
+/// The end of a row as a group, filled up with what does not change the result.
+#[inline(always)]
+fn padded(rest: &[f32], fill: f32) -> Group {
+    let mut group = [fill; 32];
+    group[..rest.len()].copy_from_slice(rest);
+    group
+}
+
+/// The sum of four accumulators.
+#[inline(always)]
+fn total<L: Lanes>(sums: [L; 4]) -> f32 {
+    sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum_lanes()
 }
 
 /// See [`super::VectorOps::to_f16`].

@@ -1,10 +1,12 @@
 //! The reference tier: eight floats in an array, one operation at a time.
 //!
-//! Runs on anything and defines what the other tiers must give. Not written for speed: without a
-//! fused multiply-add in the instruction set, `libm` computes it in software.
+//! Runs on anything and defines what the other tiers must give. Not written for speed: the fused
+//! multiply-add is software.
 
 use super::lanes::Lanes;
 use super::{Attention, KvView, VectorOps, attention, ops, quantize};
+use crate::fused::mul_add;
+use crate::half::{f16_to_f32, f32_to_f16};
 
 /// Eight floats.
 #[derive(Clone, Copy)]
@@ -40,7 +42,7 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn load_f16(from: &[u16; 8]) -> Self {
-        Self(from.map(f32_from_f16))
+        Self(from.map(f16_to_f32))
     }
 
     #[inline(always)]
@@ -60,7 +62,7 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn store_f16(self, to: &mut [u16; 8]) {
-        *to = self.0.map(f16_from_f32);
+        *to = self.0.map(f32_to_f16);
     }
 
     #[inline(always)]
@@ -84,16 +86,21 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn sqrt(self) -> Self {
+        self.map(libm::sqrtf)
+    }
+
+    #[inline(always)]
     fn fma(self, factor: Self, addend: Self) -> Self {
         Self(core::array::from_fn(|i| {
-            libm::fmaf(self.0[i], factor.0[i], addend.0[i])
+            mul_add(self.0[i], factor.0[i], addend.0[i])
         }))
     }
 
     #[inline(always)]
     fn fnma(self, factor: Self, addend: Self) -> Self {
         Self(core::array::from_fn(|i| {
-            libm::fmaf(-self.0[i], factor.0[i], addend.0[i])
+            mul_add(-self.0[i], factor.0[i], addend.0[i])
         }))
     }
 
@@ -159,41 +166,6 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn prefetch<T>(_: *const T) {}
-}
-
-/// Binary16 bits as a float, exactly.
-fn f32_from_f16(bits: u16) -> f32 {
-    let sign = u32::from(bits & 0x8000) << 16;
-    let magnitude = u32::from(bits & 0x7fff) << 13;
-    const INFINITY: u32 = 0x7c00 << 13;
-    const QUIET: u32 = 1 << 22;
-    if magnitude > INFINITY {
-        f32::from_bits(sign | f32::INFINITY.to_bits() | magnitude | QUIET)
-    } else if magnitude == INFINITY {
-        f32::from_bits(sign | f32::INFINITY.to_bits())
-    } else {
-        // The exponent biases differ by 112; the product also makes a subnormal a normal one.
-        let scale = f32::from_bits((127 + 112) << 23);
-        f32::from_bits(sign | (f32::from_bits(magnitude) * scale).to_bits())
-    }
-}
-
-/// A float as binary16 bits, to nearest, ties to even.
-fn f16_from_f32(x: f32) -> u16 {
-    let sign = (x.to_bits() >> 16) as u16 & 0x8000;
-    let magnitude = x.abs();
-    let bits = magnitude.to_bits();
-    const SMALLEST_NORMAL: f32 = 6.103_515_6e-5; // 2^-14
-    sign | if magnitude.is_nan() {
-        0x7e00 | (bits >> 13) as u16 & 0x3ff
-    } else if magnitude < SMALLEST_NORMAL {
-        // Floats from 0.5 to 1 are 2^-24 apart, as subnormal binary16 are: the sum rounds.
-        ((magnitude + 0.5).to_bits() - 0.5f32.to_bits()) as u16
-    } else {
-        let odd = (bits >> 13) & 1;
-        let rounded = (bits + 0xfff + odd - (112 << 23)) >> 13;
-        rounded.min(0x7c00) as u16
-    }
 }
 
 tier! {
