@@ -7,3 +7,4 @@ pub mod cpu;
 pub mod gguf;
 pub mod log;
 pub mod sys;
+pub mod tokenizer;
