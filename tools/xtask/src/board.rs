@@ -103,7 +103,8 @@ const SECTION: &str = "[package.metadata.board]";
 fn declared_target(manifest: &str) -> Option<&str> {
     let section = manifest.split_once(SECTION)?.1;
     let mut lines = section.lines().take_while(|line| !line.starts_with('['));
-    lines.find_map(|line| line.strip_prefix("target = \"")?.strip_suffix('"'))
+    let rest = lines.find_map(|line| line.strip_prefix("target = \""))?;
+    Some(rest.split_once('"')?.0)
 }
 
 #[cfg(test)]
@@ -112,7 +113,8 @@ mod tests {
 
     #[test]
     fn target_is_read_from_its_own_section_only() {
-        let board = "[package]\n[package.metadata.board]\n# why\ntarget = \"native\"\n[[bin]]\n";
+        let board =
+            "[package]\n[package.metadata.board]\n# why\ntarget = \"native\" # so\n[[bin]]\n";
         assert_eq!(declared_target(board), Some("native"));
         let other = "[package.metadata.board]\n\n[lib]\ntarget = \"native\"\n";
         assert_eq!(declared_target(other), None);

@@ -70,7 +70,7 @@ static MODELS: [Model; 4] = [
         },
         licence: "Gemma Terms of Use",
     },
-    // Qwen2.5-Coder-0.5B-Instruct, Q4_K_M. The packages state no licence: to test with, not to ship.
+    // Qwen2.5-Coder-0.5B-Instruct, Q4_K_M. The packages state no licence: for tests, never to ship.
     Model {
         name: "qwen2.5-0.5b",
         packages: Packages::Numbered {
@@ -84,7 +84,7 @@ static MODELS: [Model; 4] = [
         },
         licence: "Apache-2.0",
     },
-    // Qwen2.5-Coder-1.5B-Instruct, Q4_K_M; the same holds for its packages.
+    // Qwen2.5-Coder-1.5B-Instruct, Q4_K_M; the same holds for these packages.
     Model {
         name: "qwen2.5-1.5b",
         packages: Packages::Numbered {
