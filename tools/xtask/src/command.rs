@@ -93,3 +93,36 @@ fn shown(command: &Command) -> String {
         .collect();
     words.join(" ".as_ref()).to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code_of(script: &str) -> u8 {
+        let error = run(Command::new("sh").args(["-c", script])).unwrap_err();
+        error.downcast::<Exit>().unwrap().code
+    }
+
+    #[test]
+    fn exit_code_of_a_program_is_kept() {
+        assert_eq!(code_of("exit 6"), 6);
+        assert_eq!(code_of("kill -TERM $$"), 143);
+    }
+
+    #[test]
+    fn command_is_shown_as_typed() {
+        let mut git = Command::new("git");
+        git.args(["log", "--pretty=format:%ad %s"]);
+        assert_eq!(shown(&git), r#"git log "--pretty=format:%ad %s""#);
+    }
+
+    #[test]
+    fn program_that_is_not_there_is_named() {
+        let error = run(&mut Command::new("no-such-program")).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot run `no-such-program`")
+        );
+    }
+}

@@ -66,8 +66,9 @@ fn commits() -> Result<String> {
         "-n",
         COMMITS_MAX,
     ]);
-    let log = command::read(&mut log)
-        .context("the demo sums up the commits of this repository, but git shows none")?;
+    let Ok(log) = command::read(&mut log) else {
+        bail!("the demo sums up the commits of this repository, but git shows none: see above");
+    };
     let log = String::from_utf8_lossy(&log);
     let log = whole_lines(&log, LOG_BYTES_MAX);
     if log.is_empty() {
