@@ -54,23 +54,18 @@ fn main() -> ExitCode {
     }
     report_crashes();
     println!("seed {}", options.seed);
-    // The float operations are one source for every tier; tests/vector.rs compares those.
     let runnable = KERNELS
         .iter()
         .filter(chosen)
-        .filter(|kernel| have.has(kernel.isa.needs()))
-        .filter_map(|kernel| match kernel.operation {
-            Operation::Gemv(format, gemv) => Some((kernel, format, gemv)),
-            Operation::Vector(_) => None,
-        });
+        .filter(|kernel| have.has(kernel.isa.needs()));
     if options.bench {
         bench::run(runnable, &options);
         bench::run_packing(&options);
         return ExitCode::SUCCESS;
     }
     let mut failures = 0;
-    for (kernel, format, gemv) in runnable {
-        let result = check(kernel, format, gemv, &options);
+    for kernel in runnable {
+        let result = check(kernel, &options);
         match &result {
             Ok(cases) => println!("{:24} {cases} cases, all equal", kernel.name),
             Err(message) => println!("{:24} FAILED: {message}", kernel.name),

@@ -16,11 +16,22 @@ fn scratch(name: &str) -> PathBuf {
 
 /// The logits of every position of [`IDS`] and of two generated tokens.
 fn logits(name: &str, run: impl FnOnce(&[&str]) -> Output, model: &Path, more: &[&str]) -> Vec<u8> {
-    let (ids, file) = (scratch(&format!("{name}.ids")), scratch(&format!("{name}.f32")));
+    let (ids, file) = (
+        scratch(&format!("{name}.ids")),
+        scratch(&format!("{name}.f32")),
+    );
     fs::write(&ids, IDS).expect("a scratch file");
     let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
     let (model, ids, out) = (text(model), text(&ids), text(&file));
-    let common = ["-m", &model, "--prompt-ids", &ids, "--logits", &out, "--ids"];
+    let common = [
+        "-m",
+        &model,
+        "--prompt-ids",
+        &ids,
+        "--logits",
+        &out,
+        "--ids",
+    ];
     let bounds = ["-n", "3", "-c", "64", "--ignore-eos"];
     let output = run(&[&common[..], &bounds, more].concat());
     assert_eq!(output.code, 0, "{name}: {}", output.stderr);
@@ -35,11 +46,20 @@ fn host(name: &str, model: &Path, more: &[&str]) -> Vec<u8> {
 }
 
 fn arm64(name: &str, cpu: &str, model: &Path, more: &[&str]) -> Vec<u8> {
-    logits(name, |arguments| run_arm64(cpu, arguments, b""), model, more)
+    logits(
+        name,
+        |arguments| run_arm64(cpu, arguments, b""),
+        model,
+        more,
+    )
 }
 
 fn check(name: &str, model: &Path) {
-    let reference = host(&format!("{name}-reference"), model, &["--isa", "reference", "-t", "2"]);
+    let reference = host(
+        &format!("{name}-reference"),
+        model,
+        &["--isa", "reference", "-t", "2"],
+    );
     let variants: [(&str, &[&str]); 7] = [
         ("fastest-1", &["-t", "1"]),
         ("fastest-2", &["-t", "2"]),
@@ -51,7 +71,10 @@ fn check(name: &str, model: &Path) {
     ];
     for (variant, more) in variants {
         let found = host(&format!("{name}-{variant}"), model, more);
-        assert!(found == reference, "{name}: {variant} differs from the reference");
+        assert!(
+            found == reference,
+            "{name}: {variant} differs from the reference"
+        );
     }
     for cpu in ["cortex-a53", "cortex-a76"] {
         for threads in ["1", "2", "3"] {
@@ -79,9 +102,15 @@ fn f32_cache_gives_the_same_bits_everywhere() {
     let path = scratch("mixed-f32.gguf");
     fs::write(&path, mixed_model::gguf(2)).expect("a scratch file");
     let f32_cache = &["-ctk", "f32"];
-    let reference =
-        host("f32-reference", &path, &[&f32_cache[..], &["--isa", "reference"]].concat());
+    let reference = host(
+        "f32-reference",
+        &path,
+        &[&f32_cache[..], &["--isa", "reference"]].concat(),
+    );
     assert!(host("f32-fastest", &path, f32_cache) == reference);
     assert!(arm64("f32-a53", "cortex-a53", &path, f32_cache) == reference);
-    assert!(host("f16-fastest", &path, &[]) != reference, "the flag does something");
+    assert!(
+        host("f16-fastest", &path, &[]) != reference,
+        "the flag does something"
+    );
 }

@@ -13,9 +13,14 @@ pub struct Name {
 impl Name {
     /// Keeps the first 64 bytes.
     pub fn new(text: &str) -> Self {
+        Name::from_bytes(text.as_bytes())
+    }
+
+    /// Keeps the first 64 bytes of a text that need not be UTF-8.
+    pub fn from_bytes(text: &[u8]) -> Self {
         let mut bytes = [0; 64];
         let len = text.len().min(bytes.len());
-        bytes[..len].copy_from_slice(&text.as_bytes()[..len]);
+        bytes[..len].copy_from_slice(&text[..len]);
         Name {
             bytes,
             len: len as u8,

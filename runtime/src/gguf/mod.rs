@@ -131,9 +131,11 @@ impl<'a> Gguf<'a> {
 
     /// The value of `key`, if the file has it.
     pub fn get(&self, key: &str) -> Option<Value<'a>> {
-        self.pairs()
-            .find(|(name, _)| *name == key)
-            .map(|(_, value)| value)
+        // By name first: a value may be an array of a million strings, which is not to be walked
+        // on the way to another key.
+        let at = *(self.keys.iter()).find(|&&at| key_at(self.bytes, at) == key)?;
+        let (_, value) = value::read_pair(&mut Reader::at(self.bytes, at)).ok()?;
+        Some(value)
     }
 
     /// Every key with its value, in the order of the file.

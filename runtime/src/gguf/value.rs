@@ -118,6 +118,13 @@ impl<'a> Array<'a> {
         self.len == 0
     }
 
+    /// The elements as the file has them: numbers little-endian and end to end, each string after
+    /// its length in eight bytes. For the reader that wants element 40 000 without the 39 999
+    /// before it.
+    pub fn raw(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The elements, if they are strings.
     pub fn strings(&self) -> Option<impl Iterator<Item = &'a [u8]> + use<'a>> {
         let mut reader = Reader::new(self.bytes, self.bytes.len());

@@ -1,2 +1,54 @@
-//! `cargo xtask`: the one entry for set-up, builds, tests and the demo.
-fn main() {}
+//! `cargo xtask`: the one entry for set-up, builds, models, tests and the demo.
+//!
+//! One file per subcommand; `help` is the list of them. Results go to stdout, so that a script can
+//! take the last line; everything said on the way there goes to stderr.
+
+mod apt;
+mod board;
+mod build;
+mod ci;
+mod command;
+mod demo;
+mod exit;
+mod fetch;
+mod help;
+mod model;
+mod setup;
+mod test;
+mod vocab;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            exit::code(&error)
+        }
+    }
+}
+
+fn dispatch(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        ["setup"] => setup::run(),
+        ["build"] => build::run(board::HOST),
+        ["build", board] => build::run(board),
+        ["model", name] => model::run(name),
+        ["demo"] => demo::run(),
+        ["test"] => test::run(),
+        ["ci"] => ci::run(),
+        ["help" | "--help" | "-h"] => help::run(),
+        [] => exit::usage("no command given", &help::text()),
+        ["model"] => exit::usage("which model?", &model::names()),
+        _ => exit::usage(
+            &format!("cannot do `{}`", arguments.join(" ")),
+            &help::text(),
+        ),
+    }
+}

@@ -1,0 +1,118 @@
+//! A hash table of indices, for the two questions of a tokenizer: which token has this text, and
+//! what does this pair merge to.
+//!
+//! Open addressing with linear probing. The keys live elsewhere; a slot has an index to them and
+//! some bits of the hash, so that most wrong slots are passed without a look at the key. No search
+//! takes more than [`PROBES_MAX`] steps: a file whose keys collide more than that is refused, so
+//! that no file makes the time quadratic.
+
+/// Largest index that a slot can hold, and so the most entries of a table.
+pub(super) const INDEX_MAX: usize = (1 << INDEX_BITS) - 2;
+/// Bits of a slot that are the index; the others are a tag of the hash.
+const INDEX_BITS: u32 = 20;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
+/// A slot that holds nothing; no index reaches it.
+const EMPTY: u32 = u32::MAX;
+/// At two thirds full, honest tables of a million entries stay far below this.
+const PROBES_MAX: usize = 1024;
+
+/// Too many keys in a row.
+#[derive(Debug)]
+pub(super) struct Collisions;
+
+/// Slots that a table of so many entries takes: at most two thirds of them are full.
+pub(super) fn slots_for(entries: usize) -> usize {
+    (entries + entries / 2 + 1).next_power_of_two()
+}
+
+/// The table.
+#[derive(Clone, Copy)]
+pub(super) struct Slots<'m> {
+    slots: &'m [u32],
+}
+
+/// A table that is being filled.
+pub(super) struct SlotsBuilder<'m> {
+    slots: &'m mut [u32],
+}
+
+impl<'m> SlotsBuilder<'m> {
+    /// An empty table in `slots`, as many as [`slots_for`] says.
+    pub(super) fn new(slots: &'m mut [u32]) -> Self {
+        slots.fill(EMPTY);
+        SlotsBuilder { slots }
+    }
+
+    /// Adds `index`, unless an index is there already that `is` the same key: then gives that one.
+    pub(super) fn insert(
+        &mut self,
+        hash: u64,
+        index: u32,
+        is: impl FnMut(u32) -> bool,
+    ) -> Result<Option<u32>, Collisions> {
+        match search(self.slots, hash, is)? {
+            Found::Index(other) => Ok(Some(other)),
+            Found::Empty(at) => {
+                self.slots[at] = tag(hash) | index;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The table, full enough.
+    pub(super) fn finish(self) -> Slots<'m> {
+        Slots { slots: self.slots }
+    }
+}
+
+impl Slots<'_> {
+    /// The index whose key `is` the one with that hash.
+    pub(super) fn find(&self, hash: u64, is: impl FnMut(u32) -> bool) -> Option<u32> {
+        match search(self.slots, hash, is) {
+            Ok(Found::Index(index)) => Some(index),
+            _ => None,
+        }
+    }
+}
+
+enum Found {
+    Index(u32),
+    Empty(usize),
+}
+
+fn search(slots: &[u32], hash: u64, mut is: impl FnMut(u32) -> bool) -> Result<Found, Collisions> {
+    let mask = slots.len() - 1; // a power of two
+    let start = hash as usize;
+    for probe in 0..PROBES_MAX {
+        let at = start.wrapping_add(probe) & mask;
+        let slot = slots[at];
+        if slot == EMPTY {
+            return Ok(Found::Empty(at));
+        }
+        let index = slot & INDEX_MASK;
+        if slot & !INDEX_MASK == tag(hash) && is(index) {
+            return Ok(Found::Index(index));
+        }
+    }
+    Err(Collisions)
+}
+
+/// The bits of the hash that stand in a slot: its highest, since the lowest are the place.
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32 & !INDEX_MASK
+}
+
+/// Spreads every bit of a key over the whole hash (Steele and others, "Fast splittable
+/// pseudorandom number generators", 2014: the finaliser of SplitMix64).
+pub(super) fn mix(key: u64) -> u64 {
+    let key = (key ^ key >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let key = (key ^ key >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    key ^ key >> 31
+}
+
+/// The hash of a text: FNV-1a, mixed, since its low bits alone are poor.
+pub(super) fn text_hash(text: impl Iterator<Item = u8>) -> u64 {
+    mix(text.fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3)
+    }))
+}

@@ -1,0 +1,156 @@
+//! User-defined tokens: texts that are cut out of a text before it is tokenised.
+//!
+//! As in the reference (`tokenizer_st_partition`), longer ones are cut out first, wherever they
+//! are, and each from left to right. Where two of one length overlap in a text, the reference takes
+//! the one its sort happened to put first; here it is the leftmost.
+//!
+//! Time is the length of the text times the number of different lengths, of which there are at most
+//! 255; nothing is done for a text without any byte that a user-defined token starts with.
+
+use super::Segment;
+use super::error::TokenizerError;
+use super::vocab::Vocab;
+use crate::arena::{ArenaError, Forward, Open, rounded};
+
+/// Bytes that the text of a user-defined token may have.
+const USER_TOKEN_BYTES_MAX: usize = 255;
+
+/// A set of small numbers, a bit each.
+#[derive(Clone, Copy, Default)]
+struct ByteSet([u64; 4]);
+
+impl ByteSet {
+    fn insert(&mut self, byte: u8) {
+        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
+    }
+}
+
+/// What the user-defined tokens look like.
+#[derive(Clone, Copy, Default)]
+pub(super) struct UserTokens {
+    /// Their lengths in bytes.
+    lengths: ByteSet,
+    /// Their first bytes.
+    firsts: ByteSet,
+}
+
+impl UserTokens {
+    pub(super) fn add(&mut self, id: u32, text: &[u8]) -> Result<(), TokenizerError> {
+        let (Some(&first), bytes) = (text.first(), text.len()) else {
+            return Ok(()); // an empty text is found nowhere
+        };
+        let length = u8::try_from(bytes).map_err(|_| TokenizerError::TokenTooLong {
+            id,
+            bytes,
+            limit: USER_TOKEN_BYTES_MAX,
+        })?;
+        self.lengths.insert(length);
+        self.firsts.insert(first);
+        Ok(())
+    }
+
+    /// Whether a text may hold one.
+    pub(super) fn may_be_in(&self, text: &[u8]) -> bool {
+        text.iter().any(|&byte| self.firsts.has(byte))
+    }
+
+    /// The lengths, longest first.
+    fn lengths(&self) -> impl Iterator<Item = usize> {
+        (1..=u8::MAX)
+            .rev()
+            .filter(|&length| self.lengths.has(length))
+            .map(usize::from)
+    }
+}
+
+/// Where the user-defined tokens of a text are: a bit for each of its bytes, twice.
+pub(super) struct Marks<'f> {
+    /// Bytes that belong to a token.
+    taken: &'f mut [u64],
+    /// Bytes that start one.
+    starts: &'f mut [u64],
+}
+
+impl<'f> Marks<'f> {
+    /// Bytes of the Forward scope that [`new`](Self::new) takes.
+    pub(super) const fn bytes(longest: usize) -> usize {
+        2 * rounded(longest.div_ceil(64) * size_of::<u64>())
+    }
+
+    /// Scratch for texts of up to `longest` bytes.
+    pub(super) fn new(longest: usize, scratch: &Open<'f, Forward>) -> Result<Self, ArenaError> {
+        let words = longest.div_ceil(64);
+        Ok(Marks {
+            taken: scratch.alloc(words)?,
+            starts: scratch.alloc(words)?,
+        })
+    }
+
+    /// Cuts `text` up: calls `visit` with what is between the tokens and with the tokens, in order.
+    pub(super) fn partition<'t>(
+        &mut self,
+        vocab: &Vocab<'_>,
+        text: &'t [u8],
+        visit: &mut dyn FnMut(Segment<'t>),
+    ) {
+        if !vocab.user.may_be_in(text) {
+            visit(Segment::Text(text));
+            return;
+        }
+        self.find(vocab, text);
+        let mut from = 0;
+        while from < text.len() {
+            let to = self.end_of_part(text.len(), from);
+            let part = &text[from..to];
+            // A part that is a token was found in the vocabulary a moment ago.
+            match vocab.find_user(part).filter(|_| bit(self.taken, from)) {
+                Some(id) => visit(Segment::Token(id)),
+                None => visit(Segment::Text(part)),
+            }
+            from = to;
+        }
+    }
+
+    /// Marks every token.
+    fn find(&mut self, vocab: &Vocab<'_>, text: &[u8]) {
+        self.taken.fill(0);
+        self.starts.fill(0);
+        for length in vocab.user.lengths() {
+            let mut from = 0;
+            while from + length <= text.len() {
+                let part = &text[from..from + length];
+                // What is taken is at least as long, so it cannot lie inside without an end.
+                let found = vocab.user.firsts.has(part[0])
+                    && !bit(self.taken, from)
+                    && !bit(self.taken, from + length - 1)
+                    && vocab.find_user(part).is_some();
+                if found {
+                    set_bit(self.starts, from);
+                    (from..from + length).for_each(|at| set_bit(self.taken, at));
+                }
+                from += if found { length } else { 1 };
+            }
+        }
+    }
+
+    /// Where the part that starts at `from` ends: at the next start or, after a token, at the next
+    /// byte that is not taken.
+    fn end_of_part(&self, len: usize, from: usize) -> usize {
+        let taken = bit(self.taken, from);
+        (from + 1..len)
+            .find(|&at| bit(self.starts, at) || bit(self.taken, at) != taken)
+            .unwrap_or(len)
+    }
+}
+
+fn bit(bits: &[u64], at: usize) -> bool {
+    bits[at / 64] >> (at % 64) & 1 == 1
+}
+
+fn set_bit(bits: &mut [u64], at: usize) {
+    bits[at / 64] |= 1 << (at % 64);
+}

@@ -1,0 +1,185 @@
+//! The shipped programs as files: static, small, without a heap and without `std`.
+
+use std::fs;
+
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{Object, ObjectSymbol, elf};
+use tests::{ARM64, Board, HOST};
+
+/// Bound of the shipped 64-bit Arm program.
+const BYTES_MAX: usize = 1_000_000;
+
+/// The C allocator's calls, and musl's names for what lies behind them.
+const HEAP: [&str; 17] = [
+    "malloc",
+    "calloc",
+    "realloc",
+    "free",
+    "posix_memalign",
+    "aligned_alloc",
+    "memalign",
+    "valloc",
+    "reallocarray",
+    "malloc_usable_size",
+    "__libc_malloc",
+    "__libc_calloc",
+    "__libc_realloc",
+    "__libc_free",
+    "__libc_malloc_impl",
+    "__simple_malloc",
+    "__bump_malloc",
+];
+
+/// Whether a symbol shows that a heap or Rust's `std` or `alloc` was linked in.
+fn is_forbidden(symbol: &str) -> bool {
+    if HEAP.contains(&symbol) {
+        return true;
+    }
+    // Rust's allocator shims have no path, and newer compilers mangle them: look inside the name.
+    if symbol.contains("__rust_alloc") || symbol.contains("__rust_realloc") {
+        return true;
+    }
+    if symbol.contains("__rust_dealloc") || symbol.contains("__rdl_") {
+        return true;
+    }
+    // A method of a foreign type demangles to `<std::io::Error as core::fmt::Debug>::fmt`.
+    let path = format!("{:#}", rustc_demangle::demangle(symbol));
+    let path = path.trim_start_matches(['<', '&', '*']);
+    path.starts_with("std::") || path.starts_with("alloc::")
+}
+
+/// The loaded bytes of a program and where they go: all that its run depends on.
+fn segments(image: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
+    let file = ElfFile64::<object::Endianness>::parse(image).unwrap();
+    let endian = file.endian();
+    let loaded = file
+        .elf_program_headers()
+        .iter()
+        .filter(|s| s.p_type(endian) == elf::PT_LOAD);
+    loaded
+        .map(|segment| {
+            let bytes = segment.data(endian, image).unwrap();
+            // The first segment holds the ELF header, which tells where the section table is.
+            let header = if segment.p_offset(endian) == 0 { 64 } else { 0 };
+            (
+                segment.p_vaddr(endian),
+                segment.p_memsz(endian),
+                bytes[header..].to_vec(),
+            )
+        })
+        .collect()
+}
+
+fn program_is_static(board: Board) {
+    let image = fs::read(board.shipped()).unwrap();
+    let file = ElfFile64::<object::Endianness>::parse(image.as_slice()).unwrap();
+    let endian = file.endian();
+    assert_eq!(file.elf_header().e_type.get(endian), elf::ET_EXEC);
+    for segment in file.elf_program_headers() {
+        let kind = segment.p_type(endian);
+        assert_ne!(kind, elf::PT_INTERP, "{board:?} asks for a program loader");
+        assert_ne!(kind, elf::PT_DYNAMIC, "{board:?} asks for libraries");
+        let flags = segment.p_flags(endian).0;
+        let is_code_to_write_to = flags & elf::PF_W.0 != 0 && flags & elf::PF_X.0 != 0;
+        assert!(
+            !is_code_to_write_to,
+            "{board:?} has a segment to write to and to run"
+        );
+    }
+}
+
+fn program_has_no_heap_and_no_std(board: Board) {
+    let image = fs::read(board.linked()).unwrap();
+    let file = ElfFile64::<object::Endianness>::parse(image.as_slice()).unwrap();
+    let names: Vec<&str> = file
+        .symbols()
+        .map(|symbol| symbol.name().unwrap())
+        .collect();
+    assert!(
+        names.contains(&"main"),
+        "{board:?} has lost its symbols: nothing can be told"
+    );
+    let forbidden: Vec<_> = names
+        .into_iter()
+        .filter(|name| is_forbidden(name))
+        .collect();
+    assert!(forbidden.is_empty(), "{board:?} holds {forbidden:#?}");
+}
+
+fn shipped_program_is_the_linked_one(board: Board) {
+    let linked = segments(&fs::read(board.linked()).unwrap());
+    let shipped = segments(&fs::read(board.shipped()).unwrap());
+    assert!(
+        linked == shipped,
+        "{board:?} was built by cargo alone: run `cargo xtask build`"
+    );
+}
+
+#[test]
+fn host_program_is_static() {
+    program_is_static(HOST);
+}
+
+#[test]
+fn arm64_program_is_static() {
+    program_is_static(ARM64);
+}
+
+#[test]
+fn host_program_has_no_heap_and_no_std() {
+    program_has_no_heap_and_no_std(HOST);
+}
+
+#[test]
+fn arm64_program_has_no_heap_and_no_std() {
+    program_has_no_heap_and_no_std(ARM64);
+}
+
+#[test]
+fn host_program_ships_as_linked() {
+    shipped_program_is_the_linked_one(HOST);
+}
+
+#[test]
+fn arm64_program_ships_as_linked() {
+    shipped_program_is_the_linked_one(ARM64);
+}
+
+#[test]
+fn arm64_program_is_small() {
+    let bytes = fs::read(ARM64.shipped()).unwrap().len();
+    assert!(bytes < BYTES_MAX, "{bytes} bytes, of {BYTES_MAX} at most");
+}
+
+#[test]
+fn heap_and_std_symbols_are_recognised() {
+    for symbol in [
+        "malloc",
+        "malloc_usable_size",
+        "__libc_malloc_impl",
+        "__rust_alloc",
+        "__rdl_realloc",
+        "_RNvCs1234_7___rustc12___rust_alloc",
+        "_ZN5alloc7raw_vec19RawVec$LT$T$C$A$GT$8grow_one17h0123456789abcdefE",
+        "_ZN3std2io5stdio6_print17h0123456789abcdefE",
+        "_ZN58_$LT$std..io..error..Error$u20$as$u20$core..fmt..Debug$GT$3fmt17h0123456789abcdefE",
+        "_RNvNtCs1234_3std2rt10lang_start",
+    ] {
+        assert!(is_forbidden(symbol), "{symbol}");
+    }
+}
+
+#[test]
+fn other_symbols_are_let_through() {
+    for symbol in [
+        "main",
+        "memcpy",
+        "freeze",
+        "__libc_start_main",
+        "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE",
+        "_ZN7runtime5arena5alloc17h0123456789abcdefE",
+        "_RNvNtCs1234_7runtime5stdin4read",
+    ] {
+        assert!(!is_forbidden(symbol), "{symbol}");
+    }
+}

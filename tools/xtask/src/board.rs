@@ -1,0 +1,123 @@
+//! The boards: every folder of `boards/` with a `Cargo.toml`.
+
+use std::env::consts::ARCH;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{exit, workspace};
+
+/// The board of the machine that one works on; what `build` builds unless told otherwise.
+pub const HOST: &str = "host";
+
+/// A board, as far as building it goes.
+pub struct Board {
+    /// Folder name below `boards/`.
+    pub name: String,
+    /// Rust target of its binary.
+    pub target: String,
+}
+
+impl Board {
+    /// Cargo's name for the board's crate.
+    pub fn package(&self) -> String {
+        format!("board-{}", self.name)
+    }
+
+    /// The program as linked, with its symbols.
+    pub fn linked(&self) -> PathBuf {
+        workspace::target()
+            .join(&self.target)
+            .join("release")
+            .join(self.program())
+    }
+
+    /// The program as shipped, without them.
+    pub fn shipped(&self) -> PathBuf {
+        workspace::target().join("ship").join(self.program())
+    }
+
+    fn program(&self) -> String {
+        format!("rushlight-{}", self.name)
+    }
+}
+
+/// All boards, by name.
+pub fn all() -> Result<Vec<Board>> {
+    let folder = workspace::root().join("boards");
+    let mut boards = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("cannot list {folder:?}"))? {
+        let manifest = entry?.path().join("Cargo.toml");
+        if manifest.is_file() {
+            boards.push(read(&manifest)?);
+        }
+    }
+    boards.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(boards)
+}
+
+/// The board called `name`, or a usage error that lists all.
+pub fn named(name: &str) -> Result<Board> {
+    match all()?.into_iter().find(|board| board.name == name) {
+        Some(board) => Ok(board),
+        None => exit::usage(&format!("no board is called `{name}`"), &names()),
+    }
+}
+
+/// One line with the names of all boards.
+pub fn names() -> String {
+    let names: Vec<String> = all()
+        .unwrap_or_default()
+        .into_iter()
+        .map(|board| board.name)
+        .collect();
+    format!("boards: {}", names.join(", "))
+}
+
+fn read(manifest: &Path) -> Result<Board> {
+    let text = fs::read_to_string(manifest)?;
+    let target = match declared_target(&text) {
+        Some("native") => format!("{ARCH}-unknown-linux-musl"),
+        Some(target) => target.to_owned(),
+        None => bail!(
+            "{} lacks `{SECTION}` with `target = \"...\"`",
+            manifest.display()
+        ),
+    };
+    let name = manifest
+        .parent()
+        .and_then(Path::file_name)
+        .context("a board has a folder")?;
+    Ok(Board {
+        name: name.to_string_lossy().into_owned(),
+        target,
+    })
+}
+
+/// The section of a board's manifest that is ours; Cargo passes over it.
+const SECTION: &str = "[package.metadata.board]";
+
+/// The target that a manifest declares. One line of one section does not ask for a TOML parser,
+/// which would be the largest thing to compile before the first build of a board.
+fn declared_target(manifest: &str) -> Option<&str> {
+    let section = manifest.split_once(SECTION)?.1;
+    let mut lines = section.lines().take_while(|line| !line.starts_with('['));
+    let rest = lines.find_map(|line| line.strip_prefix("target = \""))?;
+    Some(rest.split_once('"')?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::declared_target;
+
+    #[test]
+    fn target_is_read_from_its_own_section_only() {
+        let board =
+            "[package]\n[package.metadata.board]\n# why\ntarget = \"native\" # so\n[[bin]]\n";
+        assert_eq!(declared_target(board), Some("native"));
+        let other = "[package.metadata.board]\n\n[lib]\ntarget = \"native\"\n";
+        assert_eq!(declared_target(other), None);
+        assert_eq!(declared_target("target = \"native\"\n"), None);
+    }
+}

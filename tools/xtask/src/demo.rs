@@ -1,0 +1,103 @@
+//! `cargo xtask demo`: the default model sums up the last commits of the repository it runs in.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{board, build, command, model};
+
+/// What the model is asked to do with the list of commits that follows on stdin.
+const INSTRUCTION: &str = "Below are the latest commits of a software project. \
+    Write a short standup update in plain English: what was done, in two or three sentences.";
+const COMMITS_MAX: &str = "12";
+/// Keeps prompt and template below some 600 tokens, so that the first word comes soon.
+const LOG_BYTES_MAX: usize = 1600;
+const ANSWER_TOKENS_MAX: &str = "160";
+
+/// Sets up what the demo needs, then streams the model's answer to stdout.
+pub fn run() -> Result<()> {
+    answer(Stdio::inherit())?;
+    Ok(())
+}
+
+/// The same, with the answer returned.
+pub fn text() -> Result<Vec<u8>> {
+    Ok(answer(Stdio::piped())?.stdout)
+}
+
+fn answer(stdout: Stdio) -> Result<Output> {
+    let log = commits()?;
+    let binary = build::board(&board::named(board::HOST)?)?;
+    let model = model::ensure(model::DEFAULT)?;
+
+    let mut rushlight = Command::new(binary);
+    rushlight
+        .arg("-m")
+        .arg(model)
+        .args(["-n", ANSWER_TOKENS_MAX, "-p", INSTRUCTION]);
+    let mut child = rushlight
+        .stdin(Stdio::piped())
+        .stdout(stdout)
+        .spawn()
+        .map_err(|error| command::not_started(&rushlight, &error))?;
+    // A program that ends before it has read everything says why by its exit code, not here.
+    let _ = child
+        .stdin
+        .take()
+        .context("stdin is piped")?
+        .write_all(log.as_bytes());
+    let output = child.wait_with_output()?;
+    command::check(&rushlight, output.status)?;
+    Ok(output)
+}
+
+/// The subjects of the last commits, newest first.
+fn commits() -> Result<String> {
+    if !command::exists("git") {
+        bail!("the demo sums up the commits of this repository, but git is not installed");
+    }
+    let mut log = Command::new("git");
+    log.args([
+        "log",
+        "--no-merges",
+        "--date=short",
+        "--pretty=format:%ad %s",
+        "-n",
+        COMMITS_MAX,
+    ]);
+    let Ok(log) = command::read(&mut log) else {
+        bail!("the demo sums up the commits of this repository, but git shows none: see above");
+    };
+    let log = String::from_utf8_lossy(&log);
+    let log = whole_lines(&log, LOG_BYTES_MAX);
+    if log.is_empty() {
+        bail!("the demo sums up the commits of this repository, but it has none yet");
+    }
+    Ok(log.to_owned())
+}
+
+/// The longest run of whole lines at the start of `text` with at most `bytes_max` bytes.
+fn whole_lines(text: &str, bytes_max: usize) -> &str {
+    if text.len() <= bytes_max {
+        return text;
+    }
+    let end = text.as_bytes()[..=bytes_max]
+        .iter()
+        .rposition(|&byte| byte == b'\n');
+    &text[..end.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_lines;
+
+    #[test]
+    fn log_is_cut_at_the_last_line_that_fits() {
+        assert_eq!(whole_lines("one\ntwo\nthree", 13), "one\ntwo\nthree");
+        assert_eq!(whole_lines("one\ntwo\nthree", 12), "one\ntwo");
+        assert_eq!(whole_lines("one\ntwo\nthree", 7), "one\ntwo");
+        assert_eq!(whole_lines("one\ntwo\nthree", 6), "one");
+        assert_eq!(whole_lines("ünë", 2), "");
+    }
+}

@@ -1,0 +1,34 @@
+//! `cargo xtask help`: what there is to call.
+
+use anyhow::Result;
+
+use crate::{board, model};
+
+/// Prints the list of commands.
+pub fn run() -> Result<()> {
+    println!("{}", text());
+    Ok(())
+}
+
+/// The list of commands, with the boards and models of today.
+pub fn text() -> String {
+    format!(
+        "\
+usage: cargo xtask COMMAND
+
+  setup          install what building and testing needs; does nothing twice
+  demo           set up, build, and let the default model sum up this repository's last commits
+  build [BOARD]  build a board's release binary and print its path (default: host)
+  model NAME     fetch a model once and print its path
+  test           set up, build every board, check formatting and lints, run all tests
+  ci             test, then demo
+  help           this list
+
+{}
+{}
+
+Downloads go to .cache/, or to the folder that RUSHLIGHT_CACHE names.",
+        board::names(),
+        model::names(),
+    )
+}

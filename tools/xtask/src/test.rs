@@ -1,0 +1,60 @@
+//! `cargo xtask test`: everything that must hold before a change goes in.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::{board, build, command, setup};
+
+/// Sets up, builds, lints and tests; stops at the first failure.
+pub fn run() -> Result<()> {
+    let start = Instant::now();
+    step("set-up", setup::run)?;
+
+    let boards = board::all()?;
+    for board in &boards {
+        step(&format!("build of board {}", board.name), || {
+            build::board(board).map(drop)
+        })?;
+    }
+
+    // Boards are programs for their own target, where they have lints but no test harness.
+    let packages: Vec<String> = boards.iter().map(board::Board::package).collect();
+    let mut host = vec!["--workspace"];
+    host.extend(packages.iter().flat_map(|package| ["--exclude", package]));
+
+    step("formatting", || cargo(&["fmt", "--all", "--check"]))?;
+    step("lints", || {
+        cargo(&[&["clippy"], &host[..], &["--all-targets"], LINTS].concat())
+    })?;
+    for board in &boards {
+        let (package, target) = (board.package(), &board.target);
+        let clippy = ["clippy", "--package", &package, "--target", target];
+        step(&format!("lints of board {}", board.name), || {
+            cargo(&[&clippy[..], LINTS].concat())
+        })?;
+    }
+    // The development profile: optimised, and with overflow checks and debug assertions.
+    step("tests", || cargo(&[&["test"], &host[..]].concat()))?;
+
+    eprintln!(
+        "test: everything passed in {:.0} s",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+const LINTS: &[&str] = &["--", "-D", "warnings"];
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    command::run(&mut command::cargo(arguments))
+}
+
+/// Runs one step, saying which it is and how long it took.
+fn step(name: &str, action: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("test: {name} ...");
+    let start = Instant::now();
+    action().inspect_err(|_| eprintln!("test: {name} FAILED"))?;
+    eprintln!("test: {name} ok, {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}

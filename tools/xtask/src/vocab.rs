@@ -1,0 +1,129 @@
+//! Reference vocabularies: each a GGUF file without tensors, with texts (`.inp`) and the token ids
+//! (`.out`) that the reference tokenizer makes of them.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::{Context, Result, ensure};
+use flate2::read::GzDecoder;
+use sha2::{Digest, Sha256};
+use tar::Archive as Tar;
+
+use crate::fetch::{self, Archive, Fetch, Pin};
+use crate::workspace;
+
+const PACKAGE: &str = "llama-cpp-python";
+const VERSION: &str = "0.3.36";
+const ARCHIVE_SHA256: &str = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e";
+/// Where the files lie inside the archive.
+const FOLDER: &str = "vendor/llama.cpp/models";
+
+/// A file of the archive.
+struct Member {
+    name: &'static str,
+    pin: Pin,
+}
+
+const fn member(name: &'static str, bytes: u64, sha256: &'static str) -> Member {
+    Member {
+        name,
+        pin: Pin { bytes, sha256 },
+    }
+}
+
+static MEMBERS: [Member; 9] = [
+    member(
+        "ggml-vocab-llama-spm.gguf",
+        723_869,
+        "16c3724582d59aa8bf84711894e833f916ee46a31d80e21312759c48bf8d0e69",
+    ),
+    member(
+        "ggml-vocab-llama-spm.gguf.inp",
+        1943,
+        "be0a11f7071f0c67d3053a2d377d8f35f0dbcb77ff11a60300fb57d36b477cf0",
+    ),
+    member(
+        "ggml-vocab-llama-spm.gguf.out",
+        2685,
+        "ad6905c925c49c022974fe67e030382e8a4f56eb4489a0b9481dcedb1ec73b29",
+    ),
+    member(
+        "ggml-vocab-llama-bpe.gguf",
+        7_818_140,
+        "97272e430d53bc7688f52d5e0ad8ea8f163ede9f1bbd1694feaa504797d5d96e",
+    ),
+    member(
+        "ggml-vocab-llama-bpe.gguf.inp",
+        1943,
+        "be0a11f7071f0c67d3053a2d377d8f35f0dbcb77ff11a60300fb57d36b477cf0",
+    ),
+    member(
+        "ggml-vocab-llama-bpe.gguf.out",
+        1739,
+        "118abf2034a197fc5c9dec5204dfdeee7004c7c70952ae577f66b99e212fab9b",
+    ),
+    member(
+        "ggml-vocab-gpt-2.gguf",
+        1_766_807,
+        "cedc56ca6e2e89f63e781696d1fd76b4b1d49e6720dee86463e915f6e90016ac",
+    ),
+    member(
+        "ggml-vocab-gpt-2.gguf.inp",
+        1943,
+        "be0a11f7071f0c67d3053a2d377d8f35f0dbcb77ff11a60300fb57d36b477cf0",
+    ),
+    member(
+        "ggml-vocab-gpt-2.gguf.out",
+        2147,
+        "48e8c4cb3ad5c37915b225f872222567c1c4dd4d66951aa53460c8d152ff6d60",
+    ),
+];
+
+/// Fetches the vocabularies unless they are all there.
+pub fn ensure() -> Result<()> {
+    if missing().is_empty() {
+        return Ok(());
+    }
+    let fetch = Fetch::begin()?;
+    let wanted = missing();
+    if !wanted.is_empty() {
+        eprintln!("fetch: reference vocabularies, from a source archive of 77 MB");
+        download(&wanted, &fetch).context("cannot fetch the reference vocabularies")?;
+    }
+    Ok(())
+}
+
+fn missing() -> Vec<&'static Member> {
+    MEMBERS
+        .iter()
+        .filter(|member| !member.pin.is_at(&place(member)))
+        .collect()
+}
+
+fn place(member: &Member) -> PathBuf {
+    workspace::cache().join("vocab").join(member.name)
+}
+
+fn download(wanted: &[&'static Member], fetch: &Fetch) -> Result<()> {
+    let archive = fs::read(fetch.archive(PACKAGE, VERSION, &Archive::Source)?)?;
+    fetch::check(Sha256::new_with_prefix(&archive), ARCHIVE_SHA256)?;
+    let mut tar = Tar::new(GzDecoder::new(archive.as_slice()));
+    let mut found = 0;
+    for entry in tar.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let is_entry = |member: &Member| path.ends_with(Path::new(FOLDER).join(member.name));
+        if let Some(member) = wanted.iter().copied().find(|member| is_entry(member)) {
+            let mut file = fetch.file(&member.pin)?;
+            io::copy(&mut entry, &mut file)?;
+            file.finish(&place(member))?;
+            found += 1;
+        }
+    }
+    ensure!(
+        found == wanted.len(),
+        "the archive has {found} of {} files",
+        wanted.len()
+    );
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! The command line as scripts see it: exit codes, and what is on stdout.
+
+use std::process::{Command, Output};
+
+fn xtask(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn unknown_model_is_a_usage_error_that_lists_all() {
+    for arguments in [["model", "no-such-model"].as_slice(), &["model"]] {
+        let output = xtask(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stdout.is_empty());
+        for name in ["smollm2", "gemma3-270m", "qwen2.5-0.5b", "qwen2.5-1.5b"] {
+            assert!(text(&output.stderr).contains(name), "{name}");
+        }
+    }
+}
+
+#[test]
+fn unknown_board_is_a_usage_error_that_lists_all() {
+    let output = xtask(&["build", "toaster"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    for name in ["host", "generic-arm64"] {
+        assert!(text(&output.stderr).contains(name), "{name}");
+    }
+}
+
+#[test]
+fn unknown_command_is_a_usage_error() {
+    for arguments in [[].as_slice(), &["dance"], &["setup", "now"]] {
+        let output = xtask(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains("usage: cargo xtask COMMAND"));
+    }
+}
+
+#[test]
+fn model_prints_its_path_and_nothing_else() {
+    let output = xtask(&["model", "smollm2"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+    assert!(
+        std::path::Path::new(stdout.trim_end()).is_file(),
+        "{stdout}"
+    );
+}
