@@ -42,13 +42,10 @@ pub fn tokenize(options: &Options) -> Result<(), Error> {
     let (model, _, mut forward) = arena::split(block, index, 0)?;
     let tokenizer = Tokenizer::new(&gguf, &model.open_once())?;
     let scratch = forward.open();
-    let ids = match options.special {
-        true => tokenizer.encode_with_special(text, &scratch)?,
-        false => tokenizer.encode(text, &scratch)?,
-    };
+    let ids = tokenizer.encode(text, &scratch)?;
     let bos = tokenizer
         .bos()
-        .filter(|_| options.bos && tokenizer.add_bos());
+        .filter(|_| options.bos && tokenizer.adds_bos());
     let mut out = Output::default();
     for id in bos.into_iter().chain(ids.iter().copied()) {
         match options.ids {

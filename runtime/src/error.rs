@@ -8,7 +8,7 @@ use crate::model::ConfigError;
 use crate::options::UsageError;
 use crate::plan::DoesNotFit;
 use crate::sys::Errno;
-use crate::tokenizer::TokenizerError;
+use crate::tokenizer::{StopError, TokenizerError};
 use core::ffi::CStr;
 use core::fmt;
 use kernels_asm::features::{Features, Isa};
@@ -48,6 +48,8 @@ pub enum Error {
     Tokenizer(TokenizerError),
     /// The chat template cannot be used.
     Chat(ChatError),
+    /// A stop text cannot be used.
+    Stop(StopError),
     /// The weights could not be loaded.
     Load(LoadError),
     /// The vocabulary and the embedding disagree on the number of tokens.
@@ -94,7 +96,7 @@ impl Error {
         use Error::*;
         match self {
             System(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
-            Usage(_) | BadPromptId | EmptyPrompt => 2,
+            Usage(_) | Stop(_) | BadPromptId | EmptyPrompt => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
             Chat(error) if error.is_usage() => 2,
             CpuFeature { .. } | Kernel(ResolveError::KernelNeeds { .. }) => 3,
@@ -140,6 +142,7 @@ impl fmt::Display for Error {
             Config(error) | Load(LoadError::Config(error)) => error.fmt(f),
             Tokenizer(error) => error.fmt(f),
             Chat(error) => error.fmt(f),
+            Stop(error) => write!(f, "-r: {error}"),
             Load(LoadError::Read { tensor, errno }) => write!(f, "tensor {tensor}: {errno}"),
             VocabularySize { texts, rows } => {
                 write!(
@@ -188,6 +191,7 @@ from! {
     ConfigError => Config,
     TokenizerError => Tokenizer,
     ChatError => Chat,
+    StopError => Stop,
     LoadError => Load,
     DoesNotFit => DoesNotFit,
     ArenaError => Arena,

@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::profile::{Bucket, Profile};
 use crate::sampler::Sampler;
 use crate::sys::{self, Fd};
-use crate::tokenizer::{TextStream, Tokenizer};
+use crate::tokenizer::{Flow, TextStream, Tokenizer};
 
 /// Why generation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +81,7 @@ pub struct Generator<'g, 'm, 'k> {
     /// Chooses tokens.
     pub sampler: Sampler,
     /// Holds back incomplete characters and possible stop strings.
-    pub stream: TextStream,
+    pub stream: TextStream<'g>,
     /// stdout.
     pub output: Output,
     /// `--logits`.
@@ -205,7 +205,7 @@ impl Generator<'_, '_, '_> {
 
 impl Generator<'_, '_, '_> {
     fn is_end(&self, id: u32) -> bool {
-        self.tokenizer.is_end(id)
+        self.tokenizer.end_tokens().contains(&id)
     }
 
     /// Writes a token; whether a stop string ends the text.
@@ -215,11 +215,22 @@ impl Generator<'_, '_, '_> {
             self.output.flush()?;
             return Ok(false);
         }
-        Ok(false)
+        let (stream, output) = (&mut self.stream, &mut self.output);
+        let mut written = Ok(());
+        let flow = stream.push(self.tokenizer.token_bytes(id), &mut |bytes| {
+            written = written.and_then(|()| output.bytes(bytes));
+        });
+        written?;
+        self.output.flush()?;
+        Ok(flow != Flow::Continue)
     }
 
     /// Writes what the stream held back.
     fn write_rest(&mut self) -> Result<(), Error> {
+        let (stream, output) = (&mut self.stream, &mut self.output);
+        let mut written = Ok(());
+        stream.finish(&mut |bytes| written = written.and_then(|()| output.bytes(bytes)));
+        written?;
         self.output.flush()
     }
 

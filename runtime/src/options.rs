@@ -6,14 +6,12 @@
 use crate::kv::KvFormat;
 use crate::log::LogFormat;
 use crate::sampler::SamplerOptions;
+use crate::tokenizer::STOPS_MAX;
 use core::ffi::CStr;
 use core::fmt;
 use heapless::Vec;
 use kernels_asm::features::Isa;
 use kernels_asm::format::WeightFormat;
-
-/// Stop strings that a run may have.
-pub const STOPS_MAX: usize = 8;
 
 /// What to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -76,7 +74,6 @@ pub struct Options {
     pub logits: Option<&'static CStr>,
     pub ids: bool,
     pub bos: bool,
-    pub special: bool,
     pub log_format: LogFormat,
     pub log_file: Option<&'static CStr>,
     pub verbose: bool,
@@ -113,7 +110,6 @@ impl Default for Options {
             logits: None,
             ids: false,
             bos: true,
-            special: false,
             log_format: LogFormat::Text,
             log_file: None,
             verbose: false,
@@ -216,7 +212,7 @@ output
   --logits FILE           write the logits after every token, f32 rows
   --profile               a log line per token
   --log-format text|json  --log-file FILE  -v  -q
-  tokenize: --no-bos, --special
+  --no-bos                tokenize without the start token
 
 exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable,
 5 malformed or unsupported model, 6 does not fit, 7 prompt longer than the context,
@@ -407,7 +403,6 @@ impl Options {
         match word {
             "--ids" => self.ids = true,
             "--no-bos" => self.bos = false,
-            "--special" => self.special = true,
             "--profile" => self.profile = true,
             "--logits" => self.logits = Some(flag.value()?),
             "--log-file" => self.log_file = Some(flag.value()?),

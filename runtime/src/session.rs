@@ -20,7 +20,7 @@ use crate::profile::Profile;
 use crate::prompt;
 use crate::sampler::Sampler;
 use crate::sys::{self, Fd, Team};
-use crate::tokenizer::{TextStream, Tokenizer};
+use crate::tokenizer::{STOPS_MAX, TextStream, Tokenizer};
 use kernels_asm::features::Features;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::registry::Kernels;
@@ -263,6 +263,10 @@ pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error>
     let seed = options
         .seed
         .unwrap_or_else(|| u64::from(sys::entropy() as u32));
+    let mut stops = heapless::Vec::<&[u8], STOPS_MAX>::new();
+    for text in &options.stops {
+        let _ = stops.push(prompt::flag_text(text, options.escape)?); // room for as many
+    }
     let logits_file = match options.logits {
         Some(path) => Some(Fd::create(path).map_err(|errno| Error::File { path, errno })?),
         None => None,
@@ -276,7 +280,7 @@ pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error>
         history,
         position: 0,
         sampler: Sampler::new(&options.sampler, seed),
-        stream: TextStream,
+        stream: TextStream::new(&stops)?,
         output: Output::default(),
         logits_file,
         seed,
