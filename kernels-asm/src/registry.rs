@@ -137,6 +137,62 @@ pub static KERNELS: &[Kernel] = &[
     ),
     #[cfg(target_arch = "aarch64")]
     Kernel::gemv(
+        "gemv_q4_0_neon",
+        Isa::Neon,
+        10,
+        Q4_0,
+        aarch64::gemv_q4_0_neon,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q4_1_neon",
+        Isa::Neon,
+        10,
+        Q4_1,
+        aarch64::gemv_q4_1_neon,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q5_0_neon",
+        Isa::Neon,
+        10,
+        Q5_0,
+        aarch64::gemv_q5_0_neon,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q8_0_neon",
+        Isa::Neon,
+        10,
+        Q8_0,
+        aarch64::gemv_q8_0_neon,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q4_k_neon",
+        Isa::Neon,
+        10,
+        Q4_K,
+        aarch64::gemv_q4_k_neon,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q5_k_neon",
+        Isa::Neon,
+        10,
+        Q5_K,
+        aarch64::gemv_q5_k_neon,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
+        "gemv_q6_k_neon",
+        Isa::Neon,
+        10,
+        Q6_K,
+        aarch64::gemv_q6_k_neon,
+    ),
+    #[cfg(target_arch = "aarch64")]
+    Kernel::gemv(
         "gemv_q4_0_neon_dotprod",
         Isa::Dotprod,
         20,

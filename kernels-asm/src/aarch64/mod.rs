@@ -2,10 +2,13 @@
 //!
 //! # How the kernels are written
 //!
-//! A vector of a record is `[8 rows][4 k]`, so its halves are two registers of four rows. SDOT by
-//! element multiplies one with four activations that all rows share and adds them up in the lane
-//! of the row: a lane is a row from the first load to the last store. Rows 0-3 and rows 4-7 take
-//! turns, which leaves every accumulator three cycles of rest.
+//! A vector of a record is `[8 rows][4 k]`, so its halves are two registers of four rows, and
+//! their quarters of two. A lane belongs to one row from the first load to the last store, and
+//! rows 0-3 and 4-7 take turns, which leaves every accumulator three cycles of rest.
+//! - `neon_dotprod`: SDOT by element multiplies a register with four activations that all rows
+//!   share, and adds the products up in the lane of the row.
+//! - `neon`, for cores without SDOT: SMULL multiplies two rows with the four activations, repeated
+//!   by LD1R, and sums stay in i16 for as long as the format allows. Each file says why they fit.
 //!
 //! The first target is the Cortex-A55: in order, two instructions a cycle, of which one may be a
 //! 128-bit vector operation. So most lines hold two instructions, and a line is a cycle: in the
@@ -20,7 +23,8 @@
 //!
 //! Each file states the cycles of its loop by a model of that core. The results do not depend on
 //! this order; cores that reorder by themselves pay an `ins` for each vector of weights, which is
-//! less than memory costs them.
+//! less than memory costs them. `neon` files state the same model's cycles, for comparison: the
+//! cores that they are for have none here.
 //!
 //! # Registers
 //!
@@ -46,6 +50,14 @@
 #![allow(unsafe_code)] // assembly; the contract is `registry::Gemv`
 
 use core::arch::global_asm;
+
+global_asm!(include_str!("gemv_q4_0_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q4_1_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q5_0_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q8_0_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q4_k_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q5_k_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q6_k_neon.S"), options(raw));
 
 global_asm!(include_str!("gemv_q4_0_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q4_1_neon_dotprod.S"), options(raw));
@@ -77,6 +89,14 @@ macro_rules! gemv {
 }
 
 gemv! {
+    gemv_q4_0_neon
+    gemv_q4_1_neon
+    gemv_q5_0_neon
+    gemv_q8_0_neon
+    gemv_q4_k_neon
+    gemv_q5_k_neon
+    gemv_q6_k_neon
+
     gemv_q4_0_neon_dotprod
     gemv_q4_1_neon_dotprod
     gemv_q5_0_neon_dotprod
