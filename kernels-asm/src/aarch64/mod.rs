@@ -21,10 +21,9 @@
 //! - `prfm` asks for each cache line 2 KiB ahead. That may lie past the end, where a prefetch does
 //!   no harm; a load never does.
 //!
-//! Each file states the cycles of its loop by a model of that core. The results do not depend on
-//! this order; cores that reorder by themselves pay an `ins` for each vector of weights, which is
-//! less than memory costs them. `neon` files state the same model's cycles, for comparison: the
-//! cores that they are for have none here.
+//! Each file states the cycles of its loop by a model of that core: `neon` files too, for
+//! comparison, as the cores that they are for have no model here. Nothing but the speed depends on
+//! the order, and cores that reorder by themselves need none of it.
 //!
 //! # Registers
 //!
