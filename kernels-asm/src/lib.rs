@@ -21,6 +21,7 @@
 #[cfg(target_arch = "aarch64")]
 pub mod aarch64;
 pub mod activation;
+mod dispatch;
 pub mod features;
 pub mod format;
 pub mod fused;

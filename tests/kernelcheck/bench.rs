@@ -4,10 +4,10 @@
 use crate::inputs::{Activations, Integers, Rng, Scales, gguf_blocks};
 use crate::options::Options;
 use kernels_asm::format::WeightFormat;
-use kernels_asm::pack::pack_group;
+use kernels_asm::pack::{pack_group, unpack_row};
 use kernels_asm::registry::{Gemv, Kernel, Operation};
 use std::hint::black_box;
-use std::time::Instant;
+use std::mem::MaybeUninit;
 
 /// Columns of every matrix: a model's width, and a whole number of blocks of every format.
 const COLUMNS: usize = 2048;
@@ -16,7 +16,7 @@ const WARM_BYTES: usize = 256 << 10;
 /// Rows that one call computes: about what a thread gets of a layer's matrix.
 const ROWS_PER_CALL: usize = 1024;
 
-/// Prints a line for each kernel, beside what a plain read of the same memory reaches.
+/// Prints a line for each GEMV, beside what a plain read of the same memory reaches.
 pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
     println!(
         "{:24} {:>9} {:>9} {:>9} {:>9} {:>6}",
@@ -27,12 +27,14 @@ pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
         "", "warm", "warm", "cold", "read", "share"
     );
     for kernel in kernels {
-        let Operation::Gemv(format, gemv) = kernel.operation;
+        let Operation::Gemv(format, gemv) = kernel.operation else {
+            continue;
+        };
         let mut rng = Rng(options.seed);
         let input = Input::new(&mut rng, format);
         let warm_groups = (WARM_BYTES / input.group.len()).max(1);
         let warm = input.matrix(warm_groups);
-        let seconds = median(201, || input.call(gemv, &warm));
+        let seconds = median(41, || input.call(gemv, &warm));
         let ns_per_weight = seconds * 1e9 / (warm_groups * 8 * COLUMNS) as f64;
         let warm_speed = warm.len() as f64 / seconds / 1e9;
 
@@ -53,6 +55,41 @@ pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
     }
 }
 
+/// Prints how fast GGUF rows are packed, in bytes of the file, and unpacked, in floats.
+pub fn run_packing(options: &Options) {
+    println!("{:24} {:>9} {:>9}", "", "MB/s", "Mfloat/s");
+    for format in WeightFormat::ALL
+        .into_iter()
+        .filter(|format| options.names(format.name()))
+    {
+        let mut rng = Rng(options.seed);
+        let blocks = COLUMNS / format.block_len();
+        let rows = rows(&mut rng, format);
+        let mut group = vec![0; format.group_bytes(COLUMNS)];
+        let rows = rows.each_ref().map(|row| Some(row.as_slice()));
+        let seconds = median(41, || {
+            pack_group(format, rows, COLUMNS, black_box(&mut group))
+        });
+        let pack = (8 * blocks * format.block_bytes()) as f64 / seconds / 1e6;
+        let mut floats = vec![0.0; COLUMNS];
+        let seconds = median(41, || {
+            unpack_row(format, &group, 3, COLUMNS, black_box(&mut floats))
+        });
+        let unpack = COLUMNS as f64 / seconds / 1e6;
+        println!(
+            "{:24} {pack:9.0} {unpack:9.0}",
+            format!("pack {}", format.name())
+        );
+    }
+}
+
+/// Eight rows of random blocks.
+fn rows(rng: &mut Rng, format: WeightFormat) -> [Vec<u8>; 8] {
+    let blocks = COLUMNS / format.block_len();
+    let (integers, scales) = (Integers::Random, Scales::Ordinary);
+    std::array::from_fn(|_| gguf_blocks(rng, format, blocks, integers, scales))
+}
+
 /// One packed group, to be repeated, and a vector for it.
 struct Input {
     format: WeightFormat,
@@ -63,9 +100,7 @@ struct Input {
 impl Input {
     fn new(rng: &mut Rng, format: WeightFormat) -> Self {
         let (integers, scales) = (Integers::Random, Scales::Ordinary);
-        let records = COLUMNS / format.block_len();
-        let rows: [Vec<u8>; 8] =
-            std::array::from_fn(|_| gguf_blocks(rng, format, records, integers, scales));
+        let rows = rows(rng, format);
         let mut group = vec![0; format.group_bytes(COLUMNS)];
         let rows = rows.each_ref().map(|row| Some(row.as_slice()));
         pack_group(format, rows, COLUMNS, &mut group);
@@ -110,14 +145,27 @@ fn read(bytes: &[u8]) {
 }
 
 fn time(run: impl FnOnce()) -> f64 {
-    let start = Instant::now();
+    let start = cpu_seconds();
     run();
-    start.elapsed().as_secs_f64()
+    cpu_seconds() - start
+}
+
+/// What this thread has used of a CPU: other programs may take turns without being counted.
+fn cpu_seconds() -> f64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `time` is where the system may write the time that it is asked for.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr()) };
+    assert_eq!(result, 0, "clock_gettime");
+    // SAFETY: the call succeeded, so it wrote it.
+    let time = unsafe { time.assume_init() };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn median(samples: usize, mut run: impl FnMut()) -> f64 {
-    run();
-    middle(&mut (0..samples).map(|_| time(&mut run)).collect::<Vec<_>>())
+    // A sample is long against the clock's own cost.
+    const RUNS: usize = 64;
+    let mut sample = || time(|| (0..RUNS).for_each(|_| run())) / RUNS as f64;
+    middle(&mut (0..samples).map(|_| sample()).collect::<Vec<_>>())
 }
 
 fn middle(times: &mut [f64]) -> f64 {

@@ -174,6 +174,21 @@ impl Activations {
         Self { quants, scales }
     }
 
+    /// The vector that records hold.
+    pub fn from_records(format: ActivationFormat, records: &[u8]) -> Self {
+        let (mut quants, mut scales) = (Vec::new(), Vec::new());
+        for record in records.chunks_exact(format.record_bytes()) {
+            quants.extend(record[..format.block_len()].iter().map(|&q| q as i8));
+            let at = match format {
+                ActivationFormat::Per32 => 32,
+                ActivationFormat::Per256 => 272,
+            };
+            let d = record[at..at + 4].try_into().expect("four bytes");
+            scales.push(f32::from_le_bytes(d));
+        }
+        Self { quants, scales }
+    }
+
     /// The records, field by field as the table in `kernels_asm::activation` has them.
     pub fn records(&self, format: ActivationFormat) -> Vec<u8> {
         let blocks = self

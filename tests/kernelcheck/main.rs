@@ -3,7 +3,8 @@
 //! It walks `KERNELS` and runs each entry that this CPU can on random input and on the edges of
 //! what the format allows, in buffers that end at unmapped pages, through a trampoline that fills
 //! the registers with junk and checks those that must survive. Packing and the reference kernels,
-//! which everything else is compared with, are held to an oracle of their own first.
+//! which everything else is compared with, are held to an oracle of their own first. Of the vector
+//! operations it checks the records that they quantise to; `tests/vector.rs` has the rest.
 //!
 //! It does not judge speed: `--bench` prints figures and fails on nothing.
 
@@ -13,6 +14,7 @@ mod guard;
 mod inputs;
 mod options;
 mod oracle;
+mod quantizer;
 mod trampoline;
 
 use compare::{Case, compare};
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
     };
     let have = tests::detected_features();
     let chosen = |kernel: &&Kernel| {
-        kernel.name.contains(&options.op) && options.isa.is_none_or(|isa| kernel.isa == isa)
+        options.names(kernel.name) && options.isa.is_none_or(|isa| kernel.isa == isa)
     };
     if options.list {
         for kernel in KERNELS.iter().filter(chosen) {
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         .filter(|kernel| have.has(kernel.isa.needs()));
     if options.bench {
         bench::run(runnable, &options);
+        bench::run_packing(&options);
         return ExitCode::SUCCESS;
     }
     let mut failures = 0;
@@ -78,19 +81,31 @@ fn main() -> ExitCode {
 
 /// Checks one kernel; returns how many cases it passed.
 fn check(kernel: &'static Kernel, options: &Options) -> Result<usize, String> {
-    let Operation::Gemv(format, gemv) = kernel.operation;
-    let mut cases = 0;
-    if kernel.isa == Isa::Reference {
-        set_running(format!("{} seed {}", kernel.name, options.seed));
-        cases += oracle::check(format, options.seed)?;
+    set_running(format!("{} seed {}", kernel.name, options.seed));
+    match kernel.operation {
+        Operation::Vector(operations) => quantizer::check(operations, options.seed),
+        Operation::Gemv(format, gemv) if kernel.isa == Isa::Reference => {
+            let cases = oracle::check(format, options.seed)?;
+            Ok(cases + check_gemv(kernel.name, format, gemv, options)?)
+        }
+        Operation::Gemv(format, gemv) => check_gemv(kernel.name, format, gemv, options),
     }
+}
+
+/// Compares a GEMV with its reference on every kind of input.
+fn check_gemv(
+    name: &str,
+    format: WeightFormat,
+    gemv: Gemv,
+    options: &Options,
+) -> Result<usize, String> {
     let mut rng = Rng(options.seed);
     let reference = reference(format);
+    let mut cases = 0;
     for _ in 0..options.rounds {
-        for kinds in kinds() {
-            let (weights, activations) = kinds;
+        for (weights, activations) in kinds() {
             let case = Case::random(&mut rng, weights, activations);
-            set_running(format!("{} {case:?}", kernel.name));
+            set_running(format!("{name} {case:?}"));
             compare(format, reference, gemv, &case)
                 .map_err(|error| format!("{error}; {case:?}"))?;
             cases += 1;

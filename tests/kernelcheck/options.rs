@@ -32,6 +32,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether `--op` means what has this name.
+    pub fn names(&self, name: &str) -> bool {
+        name.to_lowercase().contains(&self.op.to_lowercase())
+    }
+
     /// Reads the arguments behind the program's name.
     pub fn from_args(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut options = Self {
