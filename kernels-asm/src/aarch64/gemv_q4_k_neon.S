@@ -83,6 +83,7 @@ gemv_q4_k_neon:
     .endr
     sub_block 7, 64
 
+// sum += activation scale * (d * A - dmin * M)
     smull   v22.8h, v16.8b, v4.8b           ; ldr     x7, [x0, #104]        // m . lo
     smull2  v23.8h, v16.16b, v4.16b         ; ldr     x8, [x0, #120]
     smull   v24.8h, v17.8b, v4.8b           ; ldr     d18, [x0, #96]

@@ -112,6 +112,7 @@ gemv_q5_k_neon:
     .endr
     sub_block 7, 1280, 64
 
+// sum += activation scale * (d * A - dmin * M)
     smull   v28.8h, v16.8b, v4.8b           ; prfm    pldl1keep, [x0, #3328]    // m . lo
     smull2  v29.8h, v16.16b, v4.16b         ; ld1r    {v26.4s}, [x9], #4
     smull   v30.8h, v21.8b, v4.8b           ; prfm    pldl1keep, [x0, #3392]

@@ -90,6 +90,7 @@ gemv_q6_k_neon:
     .endr
     sub_block 15, 144
 
+// sum += activation scale * (d * A)
     addp    v28.4s, v28.4s, v29.4s          ; ldr     d22, [x0, #128]           // A; d
     addp    v30.4s, v30.4s, v31.4s          ; ldr     d23, [x0, #136]
     ldr     s4, [x5, #272]                  ; add     x0, x0, #1680

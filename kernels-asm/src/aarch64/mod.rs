@@ -38,9 +38,8 @@
 //! | x6 | records left |
 //! | x7, x8, ... | upper halves of vectors on their way to `ins` |
 //! | v0, v1 | float sums of rows 0-3 and 4-7 |
-//! | v2, v3 | integer dot products of rows 0-3 and 4-7 |
-//! | v4 - v7 | activations |
-//! | v16 - v31 | weights and what each format needs |
+//! | v4, v5, ... | activations |
+//! | v16 - v31 | weights, and what each file says |
 //!
 //! Labels are `1` for a group, `2` for a record, `3` for the way out, `9` for a table. The kernels
 //! are leaves, do not touch the stack, x18 or a register that is the caller's, and read nothing
