@@ -4,7 +4,7 @@
 //! what the format allows, in buffers that end at unmapped pages, through a trampoline that fills
 //! the registers with junk and checks those that must survive. Packing and the reference kernels,
 //! which everything else is compared with, are held to an oracle of their own first. Of the vector
-//! operations it checks the records that they quantise to; `tests/vector.rs` has the rest.
+//! operations it checks the records that they quantise to; `tests/vector` has the rest.
 //!
 //! It does not judge speed: `--bench` prints figures and fails on nothing.
 

@@ -30,43 +30,42 @@ pub(super) fn attend<L: Lanes, T: Element>(kv: KvView<'_, T>, attention: Attenti
     assert!(1 <= kv.len && kv.len <= kv.capacity);
     assert!(kv.keys.len() == kv.capacity * dim && kv.values.len() == kv.capacity * dim);
     assert!(queries.len() == heads * dim && out.len() == heads * dim);
-    assert!(scores.len() >= heads * stride);
+    let scores = &mut scores[..heads * stride];
 
-    let at_once = if L::TILED { HEADS } else { 1 };
-    let groups = queries
-        .chunks(at_once * dim)
-        .zip(out.chunks_mut(at_once * dim));
-    for ((queries, out), scores) in groups.zip(scores.chunks_mut(at_once * stride)) {
-        // Eight accumulators each: as many as hide the latency and fit the registers.
+    let group = if L::TILED { HEADS } else { 1 };
+    for (queries, scores) in queries
+        .chunks(group * dim)
+        .zip(scores.chunks_mut(group * stride))
+    {
+        // Heads and vectors at once: eight accumulators or so, which hide the latency of an
+        // addition and fit the registers.
         match queries.len() / dim {
-            1 if !L::TILED => attend_heads::<L, T, 1, 1>(kv, queries, scale, scores, out),
-            1 => attend_heads::<L, T, 1, 4>(kv, queries, scale, scores, out),
-            2 => attend_heads::<L, T, 2, 4>(kv, queries, scale, scores, out),
-            3 | 4 => attend_heads::<L, T, 4, 2>(kv, queries, scale, scores, out),
-            _ => attend_heads::<L, T, HEADS, 1>(kv, queries, scale, scores, out),
+            _ if !L::TILED => score::<L, T, 1, 1>(kv, queries, scale, scores),
+            1 => score::<L, T, 1, 4>(kv, queries, scale, scores),
+            2 => score::<L, T, 2, 4>(kv, queries, scale, scores),
+            3 | 4 => score::<L, T, 4, 2>(kv, queries, scale, scores),
+            _ => score::<L, T, HEADS, 1>(kv, queries, scale, scores),
+        }
+    }
+    for row in scores.chunks_mut(stride) {
+        ops::softmax::<L>(&mut row[..kv.len]);
+    }
+    for (weights, out) in scores
+        .chunks(group * stride)
+        .zip(out.chunks_mut(group * dim))
+    {
+        match out.len() / dim {
+            _ if !L::TILED => weigh::<L, T, 1, 1>(kv, weights, out),
+            1 => weigh::<L, T, 1, 4>(kv, weights, out),
+            2 => weigh::<L, T, 2, 4>(kv, weights, out),
+            3 | 4 => weigh::<L, T, 4, 2>(kv, weights, out),
+            _ => weigh::<L, T, HEADS, 1>(kv, weights, out),
         }
     }
 }
 
-/// At most `H` heads, `B` vectors of each at a time. In a tile that is not full the last head or
-/// the last vector stands in for those missing: they are computed, and written, twice.
-#[inline(always)]
-fn attend_heads<L: Lanes, T: Element, const H: usize, const B: usize>(
-    kv: KvView<'_, T>,
-    queries: &[f32],
-    scale: f32,
-    scores: &mut [f32],
-    out: &mut [f32],
-) {
-    let stride = score_stride(kv.len);
-    score::<L, T, H, B>(kv, queries, scale, scores);
-    for row in scores.chunks_mut(stride).take(queries.len() / kv.dim) {
-        ops::softmax::<L>(&mut row[..kv.len]);
-    }
-    weigh::<L, T, H, B>(kv, scores, out);
-}
-
-/// `scores[h][p] = (queries[h] . keys[p]) * scale`, for whole blocks of eight positions.
+/// `scores[h][p] = (queries[h] . keys[p]) * scale`, for whole blocks of eight positions: at most
+/// `H` heads, `B` blocks of each at a time.
 #[inline(always)]
 fn score<L: Lanes, T: Element, const H: usize, const B: usize>(
     kv: KvView<'_, T>,
@@ -77,6 +76,7 @@ fn score<L: Lanes, T: Element, const H: usize, const B: usize>(
     let (dim, stride) = (kv.dim, score_stride(kv.len));
     let blocks = kv.len.div_ceil(8);
     let keys = kv.keys.as_chunks::<8>().0;
+    let scores = scores.as_chunks_mut::<8>().0;
     let heads = tile::<H>(0, queries.len() / dim);
     let queries = slices(queries, heads, dim, 0, dim);
 
@@ -87,13 +87,14 @@ fn score<L: Lanes, T: Element, const H: usize, const B: usize>(
         for (sums, head) in sums.into_iter().zip(heads) {
             for (sum, block) in sums.into_iter().zip(at) {
                 sum.mul(L::splat(scale))
-                    .store(vector_at(scores, head * stride + 8 * block));
+                    .store(&mut scores[head * (stride / 8) + block]);
             }
         }
     }
 }
 
-/// `out[h] = sum over p of weights[h][p] * values[p]`, eight dimensions at a time.
+/// `out[h] = sum over p of weights[h][p] * values[p]`, eight dimensions to a vector: at most `H`
+/// heads, `B` vectors of each at a time.
 ///
 /// Goes over the positions in stretches whose weights stay in the L1 cache while all dimensions
 /// pass; between stretches the sums wait in `out`.
@@ -103,27 +104,28 @@ fn weigh<L: Lanes, T: Element, const H: usize, const B: usize>(
     weights: &[f32],
     out: &mut [f32],
 ) {
-    let dim = kv.dim;
+    let chunks = kv.dim / 8;
     let values = kv.values.as_chunks::<8>().0;
-    let heads = tile::<H>(0, out.len() / dim);
+    let heads = tile::<H>(0, out.len() / kv.dim);
+    let out = out.as_chunks_mut::<8>().0;
 
-    out.fill(0.0);
+    out.fill([0.0; 8]);
     for start in (0..kv.len).step_by(STRETCH) {
         let len = STRETCH.min(kv.len - start);
         let weights = slices(weights, heads, score_stride(kv.len), start, len);
-        for first in (0..dim / 8).step_by(B) {
-            let at = tile::<B>(first, dim / 8);
+        for first in (0..chunks).step_by(B) {
+            let at = tile::<B>(first, chunks);
             let values = slices(values, at, kv.capacity, start, len);
             let mut sums = [[L::splat(0.0); B]; H];
             for (sums, head) in sums.iter_mut().zip(heads) {
                 for (sum, chunk) in sums.iter_mut().zip(at) {
-                    *sum = L::load(vector_at(out, head * dim + 8 * chunk));
+                    *sum = L::load(&out[head * chunks + chunk]);
                 }
             }
             let sums = accumulate(sums, weights, values, AHEAD);
             for (sums, head) in sums.into_iter().zip(heads) {
                 for (sum, chunk) in sums.into_iter().zip(at) {
-                    sum.store(vector_at(out, head * dim + 8 * chunk));
+                    sum.store(&mut out[head * chunks + chunk]);
                 }
             }
         }
@@ -145,7 +147,7 @@ fn accumulate<L: Lanes, T: Element, const H: usize, const B: usize>(
     for i in 0..len {
         let mut v = [L::splat(0.0); B];
         for b in 0..B {
-            ahead::<L, T>(vectors[b], i, distance);
+            L::prefetch(vectors[b].as_ptr().wrapping_add(i + distance));
             v[b] = T::load(&vectors[b][i]);
         }
         for h in 0..H {
@@ -158,7 +160,8 @@ fn accumulate<L: Lanes, T: Element, const H: usize, const B: usize>(
     sums
 }
 
-/// `N` indices from `first` on, below `count`; the last stands in for those beyond.
+/// `N` indices from `first` on, below `count`; the last stands in for those beyond. What belongs to
+/// it is then computed, and written, more than once.
 #[inline(always)]
 fn tile<const N: usize>(first: usize, count: usize) -> [usize; N] {
     let mut tile = [first; N];
@@ -182,18 +185,4 @@ fn slices<T, const N: usize>(
         *slice = &matrix[row * stride + start..][..len];
     }
     slices
-}
-
-/// Prefetches what lies `distance` vectors on from vector `i`, once per cache line.
-#[inline(always)]
-fn ahead<L: Lanes, T: Element>(vectors: &[[T; 8]], i: usize, distance: usize) {
-    const LINE: usize = 64;
-    if i.is_multiple_of(LINE / size_of::<[T; 8]>()) {
-        L::prefetch(vectors.as_ptr().wrapping_add(i + distance));
-    }
-}
-
-#[inline(always)]
-fn vector_at(x: &mut [f32], at: usize) -> &mut [f32; 8] {
-    x[at..].first_chunk_mut().expect("whole vectors")
 }

@@ -29,11 +29,8 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
     let shifted = x.fma(L::splat(core::f32::consts::LOG2_E), L::splat(ROUND));
     let n = shifted.sub(L::splat(ROUND));
     let r = n.fnma(L::splat(LN_2_LOW), n.fnma(L::splat(LN_2_HIGH), x));
-    let p = L::splat(C6).fma(r, L::splat(C5));
-    let p = p
-        .fma(r, L::splat(C4))
-        .fma(r, L::splat(C3))
-        .fma(r, L::splat(0.5));
+    let p = L::splat(C6).fma(r, L::splat(C5)).fma(r, L::splat(C4));
+    let p = p.fma(r, L::splat(C3)).fma(r, L::splat(0.5));
     let p = p.fma(r, L::splat(1.0)).fma(r, L::splat(1.0));
     p.mul(shifted.power_of_two())
 }

@@ -7,9 +7,6 @@ use super::{
 use crate::pack::q4_1::{D, M, RECORD};
 use core::arch::x86_64::*;
 
-/// How far ahead to ask for weights.
-const AHEAD: usize = 1088;
-
 /// The kernel; see [`Gemv`](crate::registry::Gemv).
 ///
 /// # Safety
@@ -49,7 +46,7 @@ unsafe fn rows<const N: usize>(
                 let (x_low, x_high) = (repeat(x.add(4 * v)), repeat(x.add(16 + 4 * v)));
                 for (w, sums) in weights.iter().zip(&mut sums) {
                     if v % 2 == 0 {
-                        prefetch(w.add(40 * v), AHEAD);
+                        prefetch(w.add(40 * v));
                     }
                     // An i16 takes 8 * 2 * 15 * 127 = 30480.
                     let q = load(w.add(32 * v));

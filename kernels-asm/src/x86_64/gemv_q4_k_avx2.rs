@@ -7,9 +7,6 @@ use super::{
 use crate::pack::q4_k::{QUANTS, RECORD, SCALES};
 use core::arch::x86_64::*;
 
-/// How far ahead to ask for weights: beyond the next record's header.
-const AHEAD: usize = 1280;
-
 /// The kernel; see [`Gemv`](crate::registry::Gemv).
 ///
 /// # Safety
@@ -52,7 +49,7 @@ unsafe fn rows<const N: usize>(
                     let (x_low, x_high) = (repeat(x), repeat(x.add(16)));
                     for (w, sums) in weights.iter().zip(&mut sums) {
                         if v % 2 == 0 {
-                            prefetch(w.add(148 * j + 32 * v), AHEAD);
+                            prefetch(w.add(148 * j + 32 * v));
                         }
                         // An i16 takes 8 * 2 * 15 * 127 = 30480.
                         let q = load(w.add(QUANTS + 128 * j + 32 * v));

@@ -6,9 +6,6 @@ use super::{
 use crate::pack::q5_0::{D, RECORD};
 use core::arch::x86_64::*;
 
-/// How far ahead to ask for weights.
-const AHEAD: usize = 1088;
-
 /// The kernel; see [`Gemv`](crate::registry::Gemv).
 ///
 /// # Safety
@@ -50,7 +47,7 @@ unsafe fn rows<const N: usize>(
                 let mut sums = [_mm256_setzero_si256(); 2];
                 for v in 0..8 {
                     if v % 3 == 0 {
-                        prefetch(w.add(20 * v), AHEAD);
+                        prefetch(w.add(20 * v));
                     }
                     sums[v / 4] = add_products(sums[v / 4], q[v], repeat(x.add(4 * v)));
                 }

@@ -5,9 +5,6 @@ use crate::pack::q4_k::SCALES;
 use crate::pack::q5_k::{QUANTS, RECORD};
 use core::arch::x86_64::*;
 
-/// How far ahead to ask for weights: beyond the next record's header.
-const AHEAD: usize = 1536;
-
 /// The kernel; see [`Gemv`](crate::registry::Gemv).
 ///
 /// # Safety
@@ -51,7 +48,7 @@ unsafe fn rows<const N: usize>(
                     let mut sums = [_mm256_setzero_si256(); 2];
                     for v in 0..8 {
                         if v % 3 == 0 {
-                            prefetch(w.add(180 * j + 20 * v), AHEAD);
+                            prefetch(w.add(180 * j + 20 * v));
                         }
                         let x = repeat(x.add(32 * j + 4 * v));
                         sums[v / 4] = add_products(sums[v / 4], q[v], x);

@@ -4,9 +4,6 @@ use super::{Arguments, add_products, load, load_f16, prefetch, repeat, repeat_f3
 use crate::pack::q6_k::{D, QUANTS, RECORD, SCALES};
 use core::arch::x86_64::*;
 
-/// How far ahead to ask for weights: beyond the next record's header.
-const AHEAD: usize = 1792;
-
 /// The kernel; see [`Gemv`](crate::registry::Gemv).
 ///
 /// # Safety
@@ -52,9 +49,9 @@ unsafe fn rows<const N: usize>(
                     ];
                     for (half, scales) in scales.into_iter().enumerate() {
                         let j = 2 * pair + half;
-                        prefetch(w.add(105 * j), AHEAD);
+                        prefetch(w.add(105 * j));
                         if half == 1 {
-                            prefetch(w.add(105 * j + 53), AHEAD);
+                            prefetch(w.add(105 * j + 53));
                         }
                         let q = load_six_bits(w.add(QUANTS + 96 * j));
                         let x = |v: usize| repeat(x.add(16 * j + 4 * v));

@@ -5,9 +5,6 @@ use super::{Arguments, load, load_f16, prefetch, repeat, repeat_f32, widen};
 use crate::pack::q8_0::{D, RECORD};
 use core::arch::x86_64::*;
 
-/// How far ahead to ask for weights.
-const AHEAD: usize = 1088;
-
 /// The kernel; see [`Gemv`](crate::registry::Gemv).
 ///
 /// # Safety
@@ -47,7 +44,7 @@ unsafe fn rows<const N: usize>(
                 let x = repeat(x.add(4 * v));
                 for (w, sums) in weights.iter().zip(&mut sums) {
                     if v % 2 == 0 {
-                        prefetch(w.add(34 * v), AHEAD);
+                        prefetch(w.add(34 * v));
                     }
                     let q = load(w.add(32 * v));
                     // One pair is all that an i16 takes: 2 * 128 * 127 = 32512.

@@ -15,22 +15,26 @@ macro_rules! call {
 mod attention;
 mod convert;
 
+type Tier = (&'static str, &'static VectorOps);
+
 /// The tiers of this CPU beyond the reference.
-fn fast_tiers() -> Vec<(&'static str, &'static VectorOps)> {
-    let mut tiers: Vec<(&'static str, &'static VectorOps)> = Vec::new();
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-        && is_x86_feature_detected!("f16c")
-    {
-        tiers.push(("avx2", &kernels_asm::vector::AVX2));
+#[cfg(target_arch = "x86_64")]
+fn fast_tiers() -> Vec<Tier> {
+    let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    if avx2 && is_x86_feature_detected!("f16c") {
+        vec![("avx2", &kernels_asm::vector::AVX2)]
+    } else {
+        vec![]
     }
-    #[cfg(target_arch = "aarch64")]
-    tiers.push(("neon", &kernels_asm::vector::NEON));
-    tiers
 }
 
-fn tiers() -> impl Iterator<Item = (&'static str, &'static VectorOps)> {
+/// The tiers of this CPU beyond the reference.
+#[cfg(target_arch = "aarch64")]
+fn fast_tiers() -> Vec<Tier> {
+    vec![("neon", &kernels_asm::vector::NEON)]
+}
+
+fn tiers() -> impl Iterator<Item = Tier> {
     fast_tiers().into_iter().chain([("reference", &REFERENCE)])
 }
 
