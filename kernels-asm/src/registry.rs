@@ -92,6 +92,20 @@ pub static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "aarch64")]
     vector("vector_neon", Neon, 20, &vector::NEON),
     #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q4_0_neon", Neon, 20, Q4_0, aarch64::gemv_q4_0_neon),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q4_1_neon", Neon, 20, Q4_1, aarch64::gemv_q4_1_neon),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q5_0_neon", Neon, 20, Q5_0, aarch64::gemv_q5_0_neon),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q8_0_neon", Neon, 20, Q8_0, aarch64::gemv_q8_0_neon),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q4_k_neon", Neon, 20, Q4_K, aarch64::gemv_q4_k_neon),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q5_k_neon", Neon, 20, Q5_K, aarch64::gemv_q5_k_neon),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q6_k_neon", Neon, 20, Q6_K, aarch64::gemv_q6_k_neon),
+    #[cfg(target_arch = "aarch64")]
     gemv("gemv_q4_0_neon_dotprod", Dotprod, 30, Q4_0, aarch64::gemv_q4_0_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
     gemv("gemv_q4_1_neon_dotprod", Dotprod, 30, Q4_1, aarch64::gemv_q4_1_neon_dotprod),

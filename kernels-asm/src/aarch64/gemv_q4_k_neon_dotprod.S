@@ -93,6 +93,7 @@ gemv_q4_k_neon_dotprod:
     .endr
     sub_block 7, 64, 256
 
+// sum += activation scale * (d * A - dmin * M)
     add     x10, x0, #1184                  ; prfm    pldl1keep, [x0, #3072]
     sdot    v2.4s, v16.16b, v5.4b[0]        ; ldr     d20, [x0, #128]       // m . hi; d
     sdot    v3.4s, v17.16b, v5.4b[0]        ; ldr     d21, [x0, #136]

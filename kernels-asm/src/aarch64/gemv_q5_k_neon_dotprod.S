@@ -103,6 +103,7 @@ gemv_q5_k_neon_dotprod:
     .endr
     sub_block 7, 64, 256
 
+// sum += activation scale * (d * A - dmin * M)
     add     x10, x0, #1440                  ; prfm    pldl1keep, [x0, #3328]
     sdot    v2.4s, v16.16b, v5.4b[0]        ; ldr     d18, [x0, #128]       // m . hi; d
     sdot    v3.4s, v21.16b, v5.4b[0]        ; ldr     d23, [x0, #136]

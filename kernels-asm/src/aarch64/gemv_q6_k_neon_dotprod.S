@@ -79,6 +79,7 @@ gemv_q6_k_neon_dotprod:
     .endr
     sub_block 15, 128, 272
 
+// sum += activation scale * (d * A)
     fcvtl   v22.4s, v16.4h                  ; add     x10, x0, #1680        // d
     fcvtl2  v23.4s, v16.8h                  ; cmp     x10, x9
     scvtf   v24.4s, v26.4s, #2              ; csel    x0, x10, x0, ne       // t = A

@@ -2,10 +2,13 @@
 //!
 //! # How the kernels are written
 //!
-//! A vector of a record is `[8 rows][4 k]`, so its halves are two registers of four rows. SDOT by
-//! element multiplies one with four activations that all rows share and adds them up in the lane
-//! of the row: a lane is a row from the first load to the last store. Rows 0-3 and rows 4-7 take
-//! turns, which leaves every accumulator three cycles of rest.
+//! A vector of a record is `[8 rows][4 k]`, so its halves are two registers of four rows, and
+//! their quarters of two. A lane belongs to one row from the first load to the last store, and
+//! rows 0-3 and 4-7 take turns, which leaves every accumulator three cycles of rest.
+//! - `neon_dotprod`: SDOT by element multiplies a register with four activations that all rows
+//!   share, and adds the products up in the lane of the row.
+//! - `neon`, for cores without SDOT: SMULL multiplies two rows with the four activations, repeated
+//!   by LD1R, and sums stay in i16 for as long as the format allows. Each file says why they fit.
 //!
 //! The first target is the Cortex-A55: in order, two instructions a cycle, of which one may be a
 //! 128-bit vector operation. So most lines hold two instructions, and a line is a cycle: in the
@@ -18,9 +21,9 @@
 //! - `prfm` asks for each cache line 2 KiB ahead. That may lie past the end, where a prefetch does
 //!   no harm; a load never does.
 //!
-//! Each file states the cycles of its loop by a model of that core. The results do not depend on
-//! this order; cores that reorder by themselves pay an `ins` for each vector of weights, which is
-//! less than memory costs them.
+//! Each file states the cycles of its loop by a model of that core: `neon` files too, for
+//! comparison, as the cores that they are for have no model here. Nothing but the speed depends on
+//! the order, and cores that reorder by themselves need none of it.
 //!
 //! # Registers
 //!
@@ -35,9 +38,8 @@
 //! | x6 | records left |
 //! | x7, x8, ... | upper halves of vectors on their way to `ins` |
 //! | v0, v1 | float sums of rows 0-3 and 4-7 |
-//! | v2, v3 | integer dot products of rows 0-3 and 4-7 |
-//! | v4 - v7 | activations |
-//! | v16 - v31 | weights and what each format needs |
+//! | v4, v5, ... | activations |
+//! | v16 - v31 | weights, and what each file says |
 //!
 //! Labels are `1` for a group, `2` for a record, `3` for the way out, `9` for a table. The kernels
 //! are leaves, do not touch the stack, x18 or a register that is the caller's, and read nothing
@@ -46,6 +48,14 @@
 #![allow(unsafe_code)] // assembly; the contract is `registry::Gemv`
 
 use core::arch::global_asm;
+
+global_asm!(include_str!("gemv_q4_0_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q4_1_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q5_0_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q8_0_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q4_k_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q5_k_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q6_k_neon.S"), options(raw));
 
 global_asm!(include_str!("gemv_q4_0_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q4_1_neon_dotprod.S"), options(raw));
@@ -77,6 +87,14 @@ macro_rules! gemv {
 }
 
 gemv! {
+    gemv_q4_0_neon
+    gemv_q4_1_neon
+    gemv_q5_0_neon
+    gemv_q8_0_neon
+    gemv_q4_k_neon
+    gemv_q5_k_neon
+    gemv_q6_k_neon
+
     gemv_q4_0_neon_dotprod
     gemv_q4_1_neon_dotprod
     gemv_q5_0_neon_dotprod
