@@ -10,7 +10,7 @@
 //! - [`activation`]: the int8 records that a GEMV reads
 //! - [`features`]: what a CPU has, and the instruction-set tiers built on it
 //! - [`registry`]: the one list of kernels, and the choice among them
-//! - [`reference`]: each operation in plain Rust, written to be read
+//! - [`mod@reference`]: each operation in plain Rust, written to be read
 //! - [`vector`]: the float operations, written once over an eight-lane vector
 //! - `x86_64`, `aarch64`: the fast tiers
 //!
