@@ -3,8 +3,10 @@
 
 pub mod arena;
 pub mod board;
+pub mod chat;
 pub mod cpu;
 pub mod gguf;
 pub mod log;
+pub mod sampler;
 pub mod sys;
 pub mod tokenizer;

@@ -3,6 +3,9 @@
 //! Nothing here builds or fetches: `cargo xtask test` does that first. Whatever is missing is a
 //! panic that names the command which brings it.
 
+pub mod gguf_writer;
+pub mod memory;
+
 use std::env::{self, consts::ARCH};
 use std::io::Write;
 use std::path::{Path, PathBuf};
