@@ -7,6 +7,7 @@ use crate::load::LoadError;
 use crate::model::ConfigError;
 use crate::options::UsageError;
 use crate::plan::DoesNotFit;
+use crate::sampler::SamplerError;
 use crate::sys::Errno;
 use crate::tokenizer::{StopError, TokenizerError};
 use core::ffi::CStr;
@@ -79,11 +80,8 @@ pub enum Error {
     BadPromptId,
     /// stdout is closed or full.
     Output(Errno),
-    /// A logit is NaN or infinite.
-    NotFinite {
-        /// Tokens evaluated up to it.
-        position: usize,
-    },
+    /// No token could be chosen.
+    Sampler(SamplerError),
     /// The kernel gives no memory or no thread.
     System(Errno),
     /// The plan and the code disagree.
@@ -98,7 +96,7 @@ impl Error {
             System(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
             Usage(_) | Stop(_) | BadPromptId | EmptyPrompt => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
-            Chat(error) if error.is_usage() => 2,
+            Chat(ChatError::UnknownName { .. } | ChatError::NeedsTemplate) => 2,
             CpuFeature { .. } | Kernel(ResolveError::KernelNeeds { .. }) => 3,
             File { .. } | NotAFile { .. } | Load(LoadError::Read { .. }) => 4,
             Gguf(_) | Config(_) | Chat(_) | Load(_) | VocabularySize { .. } => 5,
@@ -107,7 +105,9 @@ impl Error {
             DoesNotFit(_) => 6,
             PromptTooLong { .. } | PromptTooLarge { .. } => 7,
             Output(_) => 8,
-            NotFinite { .. } => 9,
+            Sampler(SamplerError::NotFinite { .. }) => 9,
+            Sampler(SamplerError::BadSetting { .. }) => 2,
+            Sampler(_) => 1,
         }
     }
 }
@@ -158,12 +158,7 @@ impl fmt::Display for Error {
             EmptyPrompt => f.write_str("the prompt is empty"),
             BadPromptId => f.write_str("--prompt-ids: not a token id of this vocabulary"),
             Output(errno) => write!(f, "output: {errno}"),
-            NotFinite { position } => {
-                write!(
-                    f,
-                    "a logit after {position} tokens is NaN or infinite: is the file whole?"
-                )
-            }
+            Sampler(error) => error.fmt(f),
             System(errno) => errno.fmt(f),
             Arena(error) | Load(LoadError::Arena(error)) => write!(
                 f,
@@ -191,6 +186,7 @@ from! {
     ConfigError => Config,
     TokenizerError => Tokenizer,
     ChatError => Chat,
+    SamplerError => Sampler,
     StopError => Stop,
     LoadError => Load,
     DoesNotFit => DoesNotFit,

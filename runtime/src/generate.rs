@@ -194,10 +194,7 @@ impl Generator<'_, '_, '_> {
         let logits = self.engine.logits(&mut step, len - 1);
         let (history, kernels) = (&self.history[..self.position], &self.engine.kernels);
         let softmax = |x: &mut [f32]| kernels.softmax(x);
-        let id = self.sampler.sample(logits, history, &softmax, scratch);
-        let id = id.map_err(|_| Error::NotFinite {
-            position: self.position,
-        })?;
+        let id = self.sampler.sample(logits, history, &softmax, scratch)?;
         self.engine.profile.lap(Bucket::Sample);
         Ok(Some(id))
     }

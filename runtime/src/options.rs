@@ -3,9 +3,10 @@
 //! Text flags (`-p`, `-sys`, `-r`) take the escapes `\n \t \r \\ \" \'` unless `--no-escape` is
 //! given; files and stdin are taken byte for byte.
 
+use crate::chat::ChatChoice;
 use crate::kv::KvFormat;
 use crate::log::LogFormat;
-use crate::sampler::SamplerOptions;
+use crate::sampler::Settings;
 use crate::tokenizer::STOPS_MAX;
 use core::ffi::CStr;
 use core::fmt;
@@ -31,18 +32,6 @@ pub enum Command {
     Version,
 }
 
-/// Which chat template to use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ChatChoice {
-    /// The family that the file's template belongs to; none if the file has no template.
-    #[default]
-    Auto,
-    /// No template: the prompt as it is.
-    None,
-    /// A family by name.
-    Named(&'static str),
-}
-
 /// Everything that the command line says.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the flags are described in HELP
@@ -60,10 +49,10 @@ pub struct Options {
     pub threads: Option<usize>,
     pub cpu_range: Option<u64>,
     pub seed: Option<u64>,
-    pub sampler: SamplerOptions,
+    pub sampler: Settings,
     pub ignore_eos: bool,
     pub stops: Vec<&'static CStr, STOPS_MAX>,
-    pub chat: ChatChoice,
+    pub chat: ChatChoice<'static>,
     pub kv_format: Option<KvFormat>,
     pub budget: Option<u64>,
     pub force: bool,
@@ -96,7 +85,7 @@ impl Default for Options {
             threads: None,
             cpu_range: None,
             seed: None,
-            sampler: SamplerOptions::default(),
+            sampler: Settings::default(),
             ignore_eos: false,
             stops: Vec::new(),
             chat: ChatChoice::Auto,
@@ -316,15 +305,9 @@ impl Options {
             "--prompt-ids" => self.prompt_ids = Some(flag.value()?),
             "-sys" | "--system-prompt" => self.system = Some(flag.value()?),
             "--no-escape" => self.escape = false,
-            "--raw" => self.chat = ChatChoice::None,
+            "--raw" => self.chat = ChatChoice::Raw,
             "--chat" => {
-                self.chat = flag.parse("auto, none or a template's name", |name| {
-                    Some(match name {
-                        "auto" => ChatChoice::Auto,
-                        "none" => ChatChoice::None,
-                        name => ChatChoice::Named(name),
-                    })
-                })?;
+                self.chat = ChatChoice::from_name(flag.value()?.to_bytes());
             }
             _ => return Ok(false),
         }
@@ -350,11 +333,11 @@ impl Options {
                 })?;
             }
             "--temp" => self.sampler.temperature = flag.float()?,
-            "--top-k" => self.sampler.top_k = flag.count(0)?,
+            "--top-k" => self.sampler.top_k = flag.count(0)? as u32,
             "--top-p" => self.sampler.top_p = flag.float()?,
             "--min-p" => self.sampler.min_p = flag.float()?,
             "--repeat-penalty" => self.sampler.repeat_penalty = flag.float()?,
-            "--repeat-last-n" => self.sampler.repeat_last_n = flag.count(0)?,
+            "--repeat-last-n" => self.sampler.repeat_last_n = flag.count(0)? as u32,
             _ => return Ok(false),
         }
         Ok(true)

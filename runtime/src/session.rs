@@ -21,6 +21,7 @@ use crate::prompt;
 use crate::sampler::Sampler;
 use crate::sys::{self, Fd, Team};
 use crate::tokenizer::{STOPS_MAX, TextStream, Tokenizer};
+use core::ffi::CStr;
 use kernels_asm::features::Features;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::registry::Kernels;
@@ -70,6 +71,7 @@ impl Setup {
         let batch = options.batch.min(context);
         let step = StepPlan::new(&config, &shapes, batch, threads, context);
         let kv_format = options.kv_format.unwrap_or(KvFormat::F16);
+        let system = options.system.map_or(0, CStr::count_bytes);
         let plan = Plan::new(&Demand {
             config: &config,
             sizes: &sizes,
@@ -78,9 +80,7 @@ impl Setup {
             kv_format,
             threads,
             tokenizer: Tokenizer::bytes(&model.gguf)?,
-            encode: Tokenizer::encode_bytes(
-                prompt.len() + options.system.map_or(0, |text| text.count_bytes()),
-            ),
+            encode: Chat::encode_bytes(&model.gguf, 2, prompt.len() + system)?,
             sample: Sampler::bytes(config.vocabulary),
             prompt: prompt.len(),
             metadata: model.gguf.header_bytes(),
@@ -279,7 +279,7 @@ pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error>
         cache: &mut cache,
         history,
         position: 0,
-        sampler: Sampler::new(&options.sampler, seed),
+        sampler: Sampler::new(options.sampler, seed)?,
         stream: TextStream::new(&stops)?,
         output: Output::default(),
         logits_file,
@@ -342,7 +342,7 @@ fn encode(
     setup: &Setup,
     options: &Options,
     tokenizer: &Tokenizer<'_>,
-    chat: &Chat,
+    chat: &Chat<'_>,
     forward: &mut Region<'_, Forward>,
     history: &mut [u32],
 ) -> Result<usize, Error> {

@@ -4,6 +4,7 @@
 //! panic that names the command which brings it.
 
 pub mod gguf_writer;
+pub mod memory;
 pub mod mixed_model;
 
 use kernels_asm::features::Features;

@@ -66,7 +66,7 @@ impl<'m> ByteBpe<'m> {
             *id = vocab.find_text(text).unwrap_or(NONE);
         }
         for (rank, text) in merges.strings().into_iter().flatten().enumerate() {
-            let Some((left, right, id)) = read_merge(vocab, rank as u32, text)? else {
+            let Some([left, right, id]) = read_merge(vocab, rank as u32, text)? else {
                 continue;
             };
             pairs[rank] = pair(left, right);
@@ -197,7 +197,7 @@ fn read_merge(
     vocab: &Vocab<'_>,
     rank: u32,
     text: &[u8],
-) -> Result<Option<(u32, u32, u32)>, TokenizerError> {
+) -> Result<Option<[u32; 3]>, TokenizerError> {
     let mut pieces = text.split(|&byte| byte == b' ');
     let (left, right) = match (pieces.next(), pieces.next(), pieces.next()) {
         (Some(left), Some(right), None) if !left.is_empty() && !right.is_empty() => (left, right),
@@ -210,19 +210,13 @@ fn read_merge(
     };
     let token = |one: &[u8], other: &[u8]| {
         let piece = one.iter().chain(other).copied();
-        match vocab.find(piece.clone()) {
-            Some(_) => Ok(vocab.find_text(piece)),
-            None => Err(TokenizerError::UnknownPiece {
-                rank,
-                text: Name::from_bytes(text),
-            }),
-        }
+        vocab.find(piece).ok_or(TokenizerError::UnknownPiece {
+            rank,
+            text: Name::from_bytes(text),
+        })
     };
-    let ids = (token(left, &[])?, token(right, &[])?, token(left, right)?);
-    Ok(match ids {
-        (Some(left), Some(right), Some(merged)) => Some((left, right, merged)),
-        _ => None,
-    })
+    let ids = [token(left, &[])?, token(right, &[])?, token(left, right)?];
+    Ok(ids.iter().all(|&id| vocab.is_textual(id)).then_some(ids))
 }
 
 #[cfg(test)]

@@ -200,11 +200,15 @@ impl<'m> Vocab<'m> {
         find(self.strings, self.starts, self.texts, text)
     }
 
-    /// The token with that text, if text may become it: structure comes from templates alone.
-    pub(super) fn find_text(&self, text: impl Iterator<Item = u8> + Clone) -> Option<u32> {
+    /// Whether text may become the token: structure comes from templates alone.
+    pub(super) fn is_textual(&self, id: u32) -> bool {
         use TokenKind::{Byte, Control, Unknown};
-        self.find(text)
-            .filter(|&id| !matches!(self.kind(id), Control | Unknown | Byte))
+        !matches!(self.kind(id), Control | Unknown | Byte)
+    }
+
+    /// The token with that text, if text may become it.
+    pub(super) fn find_text(&self, text: impl Iterator<Item = u8> + Clone) -> Option<u32> {
+        self.find(text).filter(|&id| self.is_textual(id))
     }
 
     /// The user-defined token with that text.
