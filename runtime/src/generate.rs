@@ -94,6 +94,8 @@ pub struct Generator<'g, 'm, 'k> {
     pub first_cpu: u32,
     /// When what happened.
     pub times: Times,
+    /// What was spent until the last token's line, and when that was.
+    pub mark: (Profile, u64),
 }
 
 impl Generator<'_, '_, '_> {
@@ -111,13 +113,24 @@ impl Generator<'_, '_, '_> {
             mhz: cpu::frequency_mhz(self.first_cpu),
             ..Times::default()
         };
-        let finish = match self.prefill(prompt_len, forward)? {
-            Progress::Token(id) => self.decode(id, forward)?,
-            Progress::Finished(finish) => finish,
-        };
+        self.engine.profile.start();
+        self.mark = (self.engine.profile, self.times.began);
+        let finish = self.generate(prompt_len, forward);
+        // Whatever ended it: text that was made is not lost.
         self.write_rest()?;
-        self.log_end(prompt_len, finish);
-        Ok(finish)
+        self.log_end(prompt_len, finish?);
+        finish
+    }
+
+    fn generate(
+        &mut self,
+        prompt_len: usize,
+        forward: &mut Region<'_, Forward>,
+    ) -> Result<Finish, Error> {
+        match self.prefill(prompt_len, forward)? {
+            Progress::Token(id) => self.decode(id, forward),
+            Progress::Finished(finish) => Ok(finish),
+        }
     }
 
     /// The prompt, a chunk at a time. The first token comes from the last chunk's logits.
@@ -136,6 +149,7 @@ impl Generator<'_, '_, '_> {
             let id = self.step(len, wanted, &forward.open())?;
             if let Some(id) = id {
                 self.times.first = sys::now();
+                self.log_token(id);
                 return Ok(Progress::Token(id));
             }
         }
@@ -163,10 +177,10 @@ impl Generator<'_, '_, '_> {
                 return Ok(Finish::Context);
             };
             *slot = id;
-            let before = (self.engine.profile, sys::now());
-            let next = self.step(1, true, &forward.open())?;
-            self.log_token(id, &before);
-            id = next.expect("a token was asked for");
+            id = self
+                .step(1, true, &forward.open())?
+                .expect("a token was asked for");
+            self.log_token(id);
         }
     }
 
@@ -231,20 +245,22 @@ impl Generator<'_, '_, '_> {
         self.output.flush()
     }
 
-    /// The line of one token under `--profile`.
-    fn log_token(&self, id: u32, before: &(Profile, u64)) {
+    /// The line of a token under `--profile`: what was spent since the line before it. The first
+    /// token's is the prefill.
+    fn log_token(&mut self, id: u32) {
         if !self.options.profile {
             return;
         }
-        let spent = self.engine.profile.since(&before.0);
+        let (profile, now) = (self.engine.profile, sys::now());
+        let (profile_before, before) = core::mem::replace(&mut self.mark, (profile, now));
+        let spent = profile.since(&profile_before);
         let ms = |bucket| spent.ns(bucket) as f64 / 1e6;
-        let usage = sys::usage();
         drop(
             self.log
                 .event("token")
-                .number("i", self.times.generated as u64)
+                .number("i", self.times.generated as u64 + 1)
                 .number("id", id.into())
-                .decimal("ms", (sys::now() - before.1) as f64 / 1e6)
+                .decimal("ms", (now - before) as f64 / 1e6)
                 .decimal("matmul", ms(Bucket::Matmul))
                 .decimal("attn", ms(Bucket::Attention))
                 .decimal("norm", ms(Bucket::Norm))
@@ -252,7 +268,7 @@ impl Generator<'_, '_, '_> {
                 .decimal("sample", ms(Bucket::Sample))
                 .decimal("other", ms(Bucket::Other))
                 .number("rss_kb", cpu::resident_kb())
-                .number("majflt", usage.major_faults),
+                .number("majflt", sys::usage().major_faults),
         );
     }
 

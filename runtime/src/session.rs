@@ -287,6 +287,7 @@ pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error>
         plan_bytes: setup.plan.total(),
         first_cpu: cpus[0],
         times: Times::default(),
+        mark: (Profile::default(), 0),
     };
     generator.run(prompt_len, &mut forward)
 }

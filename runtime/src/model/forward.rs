@@ -222,7 +222,7 @@ impl Engine<'_> {
             position + tokens.len() <= self.plan.context,
             "a position inside the context"
         );
-        self.profile.start();
+        self.profile.lap(Bucket::Other); // what was done between two steps
         let mut step = Step::new(scratch, &self.plan, tokens.len())?;
         self.embed(tokens, step.stream);
         self.profile.lap(Bucket::Other);
@@ -251,7 +251,6 @@ impl Engine<'_> {
             ..
         } = step;
         let (width, output) = (config.width, &weights.output);
-        profile.start();
         let (row, normed) = (&stream[token * width..][..width], &mut normed[..width]);
         kernels.rms_norm(row, weights.norm, config.norm_epsilon, normed);
         activations.quantize(kernels, normed, width, [output]);
