@@ -137,13 +137,22 @@ impl Setup {
             log.event("start")
                 .text("version", env!("CARGO_PKG_VERSION"))
                 .text("board", board.name)
-                .text("cpu", cpu::model_name(&mut [0; 4096]).escape_default())
+                .text("cpu", cpu::model_name(&mut [0; 4096]))
                 .text("features", &features)
                 .text("kernels", &names)
                 .number("threads", self.threads as u64)
                 .maybe("mhz", cpu::frequency_mhz(first))
                 .maybe("celsius", cpu::temperature_c()),
         );
+        if self.context > self.config.context_max {
+            drop(log.error("warning").text(
+                "message",
+                format_args!(
+                    "-c {}: the model was trained for {} tokens",
+                    self.context, self.config.context_max
+                ),
+            ));
+        }
         for format in self
             .formats()
             .filter(|&format| !self.kernels.has_fast_gemv(format))
