@@ -5,6 +5,7 @@
 
 pub mod gguf_writer;
 pub mod memory;
+pub mod vocabulary;
 
 use std::env::{self, consts::ARCH};
 use std::io::Write;
