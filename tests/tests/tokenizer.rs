@@ -252,13 +252,11 @@ fn bpe_leaves_out_bytes_without_a_token() {
 
 #[test]
 fn merge_that_would_make_structure_is_ignored() {
-    let mut vocabulary = Vocabulary::byte_level(&["< /", "</ s", "</s >"]);
+    let mut vocabulary = Vocabulary::byte_level(&["a b", "ab c"]);
     vocabulary.tokens.last_mut().unwrap().1 = CONTROL;
     with_tokenizer(&vocabulary.file(), SCRATCH, |_, tokenizer, mut forward| {
-        // The pre-tokenizer keeps `</` and `s` apart, so take a vocabulary's word for it.
-        let ids = encode(tokenizer, &mut forward, "</s>");
-        assert!(!ids.contains(&vocabulary.id("</s>")));
-        assert!(tokenizer.end_tokens().contains(&vocabulary.id("</s>")));
+        let ids = encode(tokenizer, &mut forward, "abc");
+        assert_eq!(ids, [vocabulary.id("ab"), vocabulary.id("c")]);
     })
     .unwrap();
 }
