@@ -273,8 +273,8 @@ fn default_system_prompt_is_a_whole_string() {
         (format!("{OPEN} a<|im_end|>"), None),
         (format!("{OPEN}\\nunclosed <|im_end|'"), None),
         (
-            format!("<|im_end|>{}", "<|im_start|>system\n".repeat(500_000)),
-            None,
+            "<|im_start|>system\n".repeat(500_000), // the last of them is followed by the end
+            Some(""),
         ),
     ] {
         let template = template + "<|im_end|>'{#";
