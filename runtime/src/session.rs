@@ -46,6 +46,8 @@ pub struct Setup {
     pub kv_format: KvFormat,
     /// The sizes of a step.
     pub step: StepPlan,
+    /// The chat template.
+    pub chat: Chat<'static>,
     /// The prompt's text.
     pub prompt: &'static [u8],
     /// The memory plan.
@@ -71,6 +73,7 @@ impl Setup {
         let batch = options.batch.min(context);
         let step = StepPlan::new(&config, &shapes, batch, threads, context);
         let kv_format = options.kv_format.unwrap_or(KvFormat::F16);
+        let chat = Chat::choose(&model.gguf, options.chat)?;
         let system = options.system.map_or(0, CStr::count_bytes);
         let plan = Plan::new(&Demand {
             config: &config,
@@ -80,7 +83,7 @@ impl Setup {
             kv_format,
             threads,
             tokenizer: Tokenizer::bytes(&model.gguf)?,
-            encode: Chat::encode_bytes(&model.gguf, 2, prompt.len() + system)?,
+            encode: chat.encode_bytes(2, prompt.len() + system),
             sample: Sampler::bytes(config.vocabulary),
             prompt: prompt.len(),
             metadata: model.gguf.header_bytes(),
@@ -95,6 +98,7 @@ impl Setup {
             context,
             kv_format,
             step,
+            chat,
             prompt,
             plan,
         })
@@ -263,11 +267,11 @@ pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error>
         "the plan is exact"
     );
 
-    let chat = Chat::choose(&setup.model.gguf, &tokenizer, options.chat)?;
+    setup.chat.check(&tokenizer)?;
     let kv = kv.open();
     let mut cache = KvCache::new(&kv, &setup.config, setup.context, setup.kv_format)?;
     let history = kv.alloc::<u32>(setup.context)?;
-    let prompt_len = encode(&setup, options, &tokenizer, &chat, &mut forward, history)?;
+    let prompt_len = encode(&setup, options, &tokenizer, &mut forward, history)?;
 
     let seed = options
         .seed
@@ -352,7 +356,6 @@ fn encode(
     setup: &Setup,
     options: &Options,
     tokenizer: &Tokenizer<'_>,
-    chat: &Chat<'_>,
     forward: &mut Region<'_, Forward>,
     history: &mut [u32],
 ) -> Result<usize, Error> {
@@ -364,7 +367,9 @@ fn encode(
         .system
         .map(|text| prompt::flag_text(text, options.escape))
         .transpose()?;
-    let ids = chat.encode(tokenizer, system, setup.prompt, &scratch)?;
+    let ids = setup
+        .chat
+        .encode(tokenizer, system, setup.prompt, &scratch)?;
     if ids.is_empty() {
         return Err(Error::EmptyPrompt);
     }

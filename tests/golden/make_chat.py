@@ -1,16 +1,16 @@
 """Makes chat.jsonl: dialogs, and the tokens that the reference makes of them.
 
-Each template is rendered with Jinja, as Hugging Face does it (trim_blocks, lstrip_blocks), and the result is tokenised by
-llama.cpp (llama-cpp-python 0.3.36) with special tokens parsed; BOS is added where the vocabulary says so and the template
-does not write it. One JSON object a line: vocab (smollm2 is a model of `cargo xtask model`, the others are reference
-vocabularies), chat (what --chat is given), messages ([role, text] pairs), ids.
+Each template is rendered with Jinja, as Hugging Face does it (trim_blocks, lstrip_blocks), and the
+result is tokenised by llama.cpp (llama-cpp-python 0.3.36) with special tokens parsed; BOS is added
+where the vocabulary says so and the template does not write it. One JSON object a line: vocab
+(smollm2 is a model of `cargo xtask model`, the others are reference vocabularies), chat (what
+--chat is given), messages ([role, text] pairs), ids.
 
 Run: pip install jinja2 llama-cpp-python==0.3.36
      python3 make_chat.py --smollm2 MODEL.gguf --vocabs .../vendor/llama.cpp/models
 """
 
 import argparse
-import ctypes
 import json
 from pathlib import Path
 
@@ -35,19 +35,24 @@ ZEPHYR = """{% for message in messages %}
 {{ '<|assistant|>' }}
 {% endif %}
 {% endfor %}"""
-LLAMA3 = ("{% for message in messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ "
-          "message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}"
-          "{% endif %}{{ content }}{% endfor %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}")
+LLAMA3 = (
+    "{% for message in messages %}{% set content = '<|start_header_id|>' + message['role'] + "
+    "'<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}"
+    "{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}"
+    "{% endfor %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}")
 
 DIALOGS = [
     [("user", "What is the capital of France?")],
     [("system", "You answer in one word."), ("user", "What is the capital of France?")],
     [("system", ""), ("user", "Hello")],
     [("user", "")],
-    [("user", "Hi"), ("assistant", "Hello! How can I help?"), ("user", "Tell me a joke about 3 cats.")],
-    [("system", "Be brief.\nBe kind."), ("user", "a"), ("assistant", "b"), ("user", "c"), ("assistant", "d"), ("user", "e")],
+    [("user", "Hi"), ("assistant", "Hello! How can I help?"),
+     ("user", "Tell me a joke about 3 cats.")],
+    [("system", "Be brief.\nBe kind."), ("user", "a"), ("assistant", "b"), ("user", "c"),
+     ("assistant", "d"), ("user", "e")],
     [("user", "Zwölf Boxkämpfer 😀 你好 नमस्ते\n\n\tindented\r\nlines")],
-    [("user", "no trailing space."), ("assistant", "1234567890"), ("user", "it's 12:30, isn't it?")],
+    [("user", "no trailing space."), ("assistant", "1234567890"),
+     ("user", "it's 12:30, isn't it?")],
     [("user", "\n\nline ends around\n\n")],
     [("user", "  spaces around  ")],
     [("system", " s "), ("user", "\t\n x \n\t")],
@@ -72,31 +77,39 @@ class Peer:
     def render(self, template, messages):
         jinja = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         return jinja.from_string(template).render(
-            messages=[{"role": role, "content": text} for role, text in messages], add_generation_prompt=True,
-            bos_token=self.text(llama_cpp.llama_vocab_bos(self.vocab)), eos_token=self.text(llama_cpp.llama_vocab_eos(self.vocab)))
+            messages=[{"role": role, "content": text} for role, text in messages],
+            add_generation_prompt=True,
+            bos_token=self.text(llama_cpp.llama_vocab_bos(self.vocab)),
+            eos_token=self.text(llama_cpp.llama_vocab_eos(self.vocab)))
 
     def encode(self, text, add_special):
         data = text.encode()
-        buf = (llama_cpp.llama_token * (len(data) * 2 + 8))()
-        count = llama_cpp.llama_tokenize(self.vocab, data, len(data), buf, len(buf), add_special, True)
+        ids = (llama_cpp.llama_token * (len(data) * 2 + 8))()
+        count = llama_cpp.llama_tokenize(self.vocab, data, len(data), ids, len(ids), add_special,
+                                         True)
         assert count >= 0
-        return list(buf[:count])
+        return list(ids[:count])
 
 
 def main():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap = argparse.ArgumentParser(description=__doc__,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--smollm2", type=Path, required=True)
     ap.add_argument("--vocabs", type=Path, required=True)
     args = ap.parse_args()
-    cases = [("smollm2", args.smollm2, "auto", None), ("llama-spm", args.vocabs / "ggml-vocab-llama-spm.gguf", "zephyr", ZEPHYR),
-             ("llama-bpe", args.vocabs / "ggml-vocab-llama-bpe.gguf", "llama3", LLAMA3)]
+    cases = [
+        ("smollm2", args.smollm2, "auto", None),
+        ("llama-spm", args.vocabs / "ggml-vocab-llama-spm.gguf", "zephyr", ZEPHYR),
+        ("llama-bpe", args.vocabs / "ggml-vocab-llama-bpe.gguf", "llama3", LLAMA3),
+    ]
     with open(HERE / "chat.jsonl", "w") as f:
         for vocab, path, chat, template in cases:
             peer = Peer(path)
             template = template or peer.template()
             for messages in DIALOGS:
                 ids = peer.encode(peer.render(template, messages), "bos_token" not in template)
-                f.write(json.dumps({"vocab": vocab, "chat": chat, "messages": messages, "ids": ids}, separators=(",", ":")) + "\n")
+                case = {"vocab": vocab, "chat": chat, "messages": messages, "ids": ids}
+                f.write(json.dumps(case, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 //!
 //! Two kinds of vocabulary are known: byte-level BPE (`gpt2`, see `byte_bpe`) and SentencePiece BPE
 //! (`llama`, see `sentencepiece`). Both give the ids that the reference, llama.cpp, gives. The file
-//! is not trusted: whatever of it is used is checked by [`Tokenizer::new`], after which nothing here
+//! is not trusted: whatever of it is used is checked by [`Tokenizer::new`], after which nothing
 //! fails but for want of memory. A text is any bytes; it takes `n log n` time and constant stack.
 //!
 //! A text never becomes a control token, whatever it says: those come from templates alone
-//! ([`crate::chat`]). Nothing here adds BOS; [`Tokenizer::adds_bos`] says whether a prompt wants it.
+//! ([`crate::chat`]). Nothing here adds BOS; [`Tokenizer::adds_bos`] says if a prompt wants it.
 //!
 //! The way of a text: `user` cuts out user-defined tokens, `pretokenize` cuts what is between them
 //! into words, `merge` joins the parts of each word. The way back: `decode` gives the bytes of a

@@ -1,0 +1,294 @@
+//! Chat templates: dialogs to tokens.
+//!
+//! A model's file has its template as a program in Jinja (`tokenizer.chat_template`). That program
+//! is not run. The families in use are rows of a table (`family`); the template in the file chooses
+//! one by what it contains, and gives the default system prompt where it has one. A template of no
+//! known family is an error, never a guess, as is one that writes the date.
+//!
+//! A rendered dialog is markers and text. A marker is a token, by its text; what is between two
+//! markers is tokenised as one text, in which nothing is ever taken for a marker. For dialogs
+//! without such look-alikes the tokens are those of the reference (llama.cpp: the template is
+//! rendered, then tokenised with special tokens parsed). BOS stands once, at the start.
+
+mod error;
+mod family;
+
+pub use error::ChatError;
+
+use crate::arena::{Forward, Open, rounded};
+use crate::gguf::Gguf;
+use crate::tokenizer::{Segment, Tokenizer};
+use family::{Family, System};
+
+const TEMPLATE: &str = "tokenizer.chat_template";
+
+/// Who says something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// Says how to answer.
+    System,
+    /// Asks.
+    User,
+    /// Answers: the model.
+    Assistant,
+}
+
+/// What somebody says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'t> {
+    /// Who.
+    pub role: Role,
+    /// What; any bytes.
+    pub text: &'t [u8],
+}
+
+/// Which template is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChatChoice<'n> {
+    /// The one in the file; none if it has none.
+    Auto,
+    /// None: the text is the prompt.
+    Raw,
+    /// That of a family.
+    Named(&'n [u8]),
+}
+
+impl<'n> ChatChoice<'n> {
+    /// What `--chat NAME` means.
+    pub fn from_name(name: &'n [u8]) -> Self {
+        match name {
+            b"auto" => ChatChoice::Auto,
+            b"none" => ChatChoice::Raw,
+            _ => ChatChoice::Named(name),
+        }
+    }
+}
+
+/// How a dialog becomes a prompt.
+#[derive(Clone, Copy)]
+pub struct Chat<'m> {
+    /// None: the text is the prompt.
+    family: Option<&'static Family>,
+    /// The system prompt where none is given, with escapes, as a string in the template has it.
+    default_system: Option<&'m [u8]>,
+}
+
+/// A piece of a rendered dialog. Pieces of text that follow one another are one text.
+enum Piece<'t> {
+    Token(u32),
+    Text(&'t [u8]),
+    /// Text as a string in the template has it.
+    Escaped(&'t [u8]),
+}
+
+impl<'m> Chat<'m> {
+    /// Chooses the template.
+    ///
+    /// # Errors
+    /// The file's template or the name asked for is not known.
+    pub fn choose(gguf: &Gguf<'m>, choice: ChatChoice<'_>) -> Result<Self, ChatError> {
+        let template = gguf.string(TEMPLATE)?;
+        let family = match (choice, template) {
+            (ChatChoice::Raw, _) | (ChatChoice::Auto, None) => None,
+            (ChatChoice::Auto, Some(template)) => {
+                Some(Family::of(template).ok_or(ChatError::UnknownTemplate)?)
+            }
+            (ChatChoice::Named(name), _) => Some(Family::named(name)?),
+        };
+        let default_system = family
+            .zip(template)
+            .and_then(|(family, template)| family.default_system(template));
+        Ok(Chat {
+            family,
+            default_system,
+        })
+    }
+
+    /// Checks that the vocabulary has whatever a dialog may need.
+    ///
+    /// # Errors
+    /// It lacks a marker.
+    pub fn check(&self, tokenizer: &Tokenizer<'_>) -> Result<(), ChatError> {
+        let all =
+            [Role::System, Role::User, Role::Assistant].map(|role| Message { role, text: b"" });
+        match self.family {
+            Some(_) => self.render(tokenizer, &all, &mut |_| {}),
+            None => Ok(()),
+        }
+    }
+
+    /// The family's name; `none` if the text is the prompt.
+    pub fn name(&self) -> &'static str {
+        self.family.map_or("none", |family| family.name)
+    }
+
+    /// Bytes of the Forward scope that [`encode`](Self::encode) takes at most for a dialog of so
+    /// many messages and bytes.
+    pub fn encode_bytes(&self, messages: usize, bytes: usize) -> usize {
+        let (parts, turn_bytes) = self.family.map_or((0, 0), Family::turn_max);
+        // The system prompt and the opening of the answer count as turns too; BOS is a token.
+        let turns = messages.saturating_add(2);
+        let tokens = turns.saturating_mul(parts).saturating_add(1);
+        let text = turns
+            .saturating_mul(turn_bytes)
+            .saturating_add(bytes)
+            .saturating_add(self.default_system.map_or(0, <[u8]>::len));
+        rounded(text) // the texts, end to end
+            + 2 * rounded(tokens.saturating_mul(size_of::<u32>())) // markers and their places
+            // Every text may have a space before it, and every marker is a token.
+            + Tokenizer::encode_bytes(text.saturating_add(tokens.saturating_mul(2)))
+    }
+
+    /// The prompt for one question, with the system prompt given or else the template's own.
+    ///
+    /// # Errors
+    /// As for [`encode_dialog`](Self::encode_dialog).
+    pub fn encode<'f>(
+        &self,
+        tokenizer: &Tokenizer<'_>,
+        system: Option<&[u8]>,
+        user: &[u8],
+        scratch: &Open<'f, Forward>,
+    ) -> Result<&'f mut [u32], ChatError> {
+        let user = Message {
+            role: Role::User,
+            text: user,
+        };
+        match system {
+            None => self.encode_dialog(tokenizer, &[user], scratch),
+            Some(text) => {
+                let role = Role::System;
+                self.encode_dialog(tokenizer, &[Message { role, text }, user], scratch)
+            }
+        }
+    }
+
+    /// The prompt for a dialog: its turns, then what opens the answer.
+    ///
+    /// # Errors
+    /// Without a template the dialog is more than one text; a text is too long; the scope is too
+    /// small.
+    pub fn encode_dialog<'f>(
+        &self,
+        tokenizer: &Tokenizer<'_>,
+        messages: &[Message<'_>],
+        scratch: &Open<'f, Forward>,
+    ) -> Result<&'f mut [u32], ChatError> {
+        let (mut bytes, mut tokens) = (0, 0);
+        self.render(tokenizer, messages, &mut |piece| match piece {
+            Piece::Token(_) => tokens += 1,
+            Piece::Text(text) => bytes += text.len(),
+            Piece::Escaped(text) => bytes += unescaped(text).count(),
+        })?;
+        let texts = scratch.alloc::<u8>(bytes)?;
+        let markers = scratch.alloc::<u32>(tokens)?;
+        // By marker: where the text before it ends.
+        let ends = scratch.alloc::<u32>(tokens)?;
+        (bytes, tokens) = (0, 0);
+        let mut write = |byte| {
+            texts[bytes] = byte;
+            bytes += 1;
+            bytes
+        };
+        let mut end = 0;
+        self.render(tokenizer, messages, &mut |piece| match piece {
+            Piece::Token(id) => {
+                markers[tokens] = id;
+                ends[tokens] = end as u32;
+                tokens += 1;
+            }
+            Piece::Text(text) => text.iter().for_each(|&byte| end = write(byte)),
+            Piece::Escaped(text) => unescaped(text).for_each(|byte| end = write(byte)),
+        })?;
+
+        let (texts, markers, ends) = (&*texts, &*markers, &*ends);
+        let mut start = 0;
+        let before = markers.iter().zip(ends).flat_map(move |(&id, &end)| {
+            let text = &texts[start..end as usize];
+            start = end as usize;
+            [Segment::Text(text), Segment::Token(id)]
+        });
+        let last = ends.last().map_or(0, |&end| end as usize);
+        let segments = before.chain([Segment::Text(&texts[last..])]);
+        Ok(tokenizer.encode_all(segments, scratch)?)
+    }
+
+    /// Calls `write` with the pieces of the prompt, in order.
+    fn render<'t>(
+        &'t self,
+        tokenizer: &Tokenizer<'_>,
+        messages: &'t [Message<'t>],
+        write: &mut dyn FnMut(Piece<'t>),
+    ) -> Result<(), ChatError> {
+        let writes_bos = self.family.is_some_and(|family| family.writes_bos);
+        if let Some(bos) = tokenizer
+            .bos()
+            .filter(|_| tokenizer.adds_bos() || writes_bos)
+        {
+            write(Piece::Token(bos));
+        }
+        let Some(family) = self.family else {
+            let [message] = messages else {
+                return Err(ChatError::NeedsTemplate);
+            };
+            write(Piece::Text(message.text));
+            return Ok(());
+        };
+        let has_system = messages
+            .first()
+            .is_some_and(|first| first.role == Role::System);
+        if let (Some(text), System::Turn(parts), false) =
+            (self.default_system, &family.system, has_system)
+        {
+            family.turn(tokenizer, parts, [Piece::Escaped(text)], write)?;
+        }
+        // The system prompt that waits for what the user says.
+        let mut waiting: Option<&[u8]> = None;
+        for message in messages {
+            let text = match family.trims {
+                true => trimmed(message.text),
+                false => message.text,
+            };
+            let parts = match (message.role, &family.system) {
+                (Role::System, System::BeforeUser(_)) => {
+                    waiting = Some(text);
+                    continue;
+                }
+                (Role::System, System::Turn(parts)) => parts,
+                (Role::User, System::BeforeUser(between)) if waiting.is_some() => {
+                    let said = [waiting.take().unwrap_or_default(), between.as_bytes(), text];
+                    family.turn(tokenizer, family.user, said.map(Piece::Text), write)?;
+                    continue;
+                }
+                (Role::User, _) => family.user,
+                (Role::Assistant, _) => family.assistant,
+            };
+            family.turn(tokenizer, parts, [Piece::Text(text)], write)?;
+        }
+        family.turn(tokenizer, family.answer, [], write)
+    }
+}
+
+/// What a string in a template says: a backslash and a character stand for another one.
+fn unescaped(text: &[u8]) -> impl Iterator<Item = u8> {
+    let mut bytes = text.iter().copied();
+    core::iter::from_fn(move || match bytes.next()? {
+        b'\\' => Some(match bytes.next()? {
+            b'n' => b'\n',
+            b't' => b'\t',
+            other => other,
+        }),
+        byte => Some(byte),
+    })
+}
+
+/// A text without the ASCII white space around it.
+fn trimmed(text: &[u8]) -> &[u8] {
+    let is_said = |byte: &u8| !matches!(byte, 9..=13 | b' ');
+    let start = text.iter().position(is_said).unwrap_or(text.len());
+    let end = text
+        .iter()
+        .rposition(is_said)
+        .map_or(start, |last| last + 1);
+    &text[start..end]
+}

@@ -1,0 +1,375 @@
+//! Malformed vocabularies: each is refused for what is wrong with it, in bounded time.
+
+use std::time::{Duration, Instant};
+
+use runtime::gguf::{Gguf, GgufError};
+use runtime::sampler::Random;
+use runtime::tokenizer::{MERGES_MAX, TOKEN_BYTES_MAX, TOKENS_MAX, TokenizerError};
+use tests::gguf_writer::GgufWriter;
+use tests::vocabulary::{BYTE, NORMAL, USER_DEFINED, Vocabulary, encode, with_tokenizer};
+
+const SCRATCH: usize = 1 << 16;
+
+fn byte_level() -> Vocabulary {
+    Vocabulary::byte_level(&["a b", "ab c"])
+}
+
+fn sentencepiece() -> Vocabulary {
+    Vocabulary::sentencepiece(&[("\u{2581}", -2.0), ("a", -3.0), ("\u{2581}a", -1.0)])
+}
+
+/// Why a vocabulary is refused.
+#[track_caller]
+fn refusal(vocabulary: &Vocabulary) -> TokenizerError {
+    refusal_of(&vocabulary.file())
+}
+
+#[track_caller]
+fn refusal_of(file: &[u8]) -> TokenizerError {
+    with_tokenizer(file, SCRATCH, |_, _, _| ()).expect_err("the vocabulary is malformed")
+}
+
+/// A byte-level vocabulary with one merge replaced.
+fn merges(entry: &str) -> Vocabulary {
+    let mut vocabulary = byte_level();
+    vocabulary.merges.as_mut().unwrap()[1] = entry.into();
+    vocabulary
+}
+
+#[test]
+fn well_formed_vocabularies_are_taken() {
+    for vocabulary in [byte_level(), sentencepiece()] {
+        with_tokenizer(&vocabulary.file(), SCRATCH, |_, tokenizer, _| {
+            assert_eq!(tokenizer.len(), vocabulary.tokens.len());
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn model_that_is_not_known_is_named() {
+    let mut vocabulary = byte_level();
+    vocabulary.model = "rwkv\u{1b}[31m".into();
+    let message = refusal(&vocabulary).to_string();
+    // What a file says reaches a terminal escaped.
+    assert!(
+        message.contains(r"rwkv\x1b[31m is not supported"),
+        "{message}"
+    );
+    let missing = refusal_of(&GgufWriter::new().finish());
+    assert_eq!(missing.to_string(), "the file has no tokenizer.ggml.model");
+}
+
+#[test]
+fn pretokenizer_that_is_not_known_is_named() {
+    let mut vocabulary = byte_level();
+    vocabulary.pre = Some("gpt-9".into());
+    let error = refusal(&vocabulary);
+    assert!(matches!(error, TokenizerError::UnknownPretokenizer { .. }));
+    assert_eq!(error.to_string(), "pre-tokenizer gpt-9 is not supported");
+}
+
+#[test]
+fn key_of_another_type_is_named() {
+    let numbers = GgufWriter::new()
+        .string("tokenizer.ggml.model", "llama")
+        .i32s("tokenizer.ggml.tokens", &[1, 2]);
+    let error = refusal_of(&numbers.finish());
+    assert!(matches!(
+        error,
+        TokenizerError::Gguf(GgufError::WrongType { .. })
+    ));
+
+    let mut scores = sentencepiece();
+    scores.scores = None;
+    let key = "tokenizer.ggml.scores";
+    assert_eq!(refusal(&scores), TokenizerError::MissingKey { key });
+    let bytes = vec![0; scores.tokens.len()];
+    scores.keys = scores.keys.i32s(key, &bytes);
+    let message = refusal(&scores).to_string();
+    assert_eq!(
+        message,
+        "key tokenizer.ggml.scores is not an array of 32-bit floats"
+    );
+}
+
+#[test]
+fn arrays_of_unequal_length_are_refused() {
+    let mut scores = sentencepiece();
+    scores.scores.as_mut().unwrap().pop();
+    let (found, tokens) = (scores.tokens.len() - 1, scores.tokens.len());
+    let key = "tokenizer.ggml.scores";
+    assert_eq!(
+        refusal(&scores),
+        TokenizerError::LengthMismatch { key, found, tokens }
+    );
+
+    let key = "tokenizer.ggml.token_type";
+    let kinds = GgufWriter::new()
+        .string("tokenizer.ggml.model", "llama")
+        .strings("tokenizer.ggml.tokens", &["a", "b"])
+        .i32s(key, &[1, 1, 1])
+        .f32s("tokenizer.ggml.scores", &[0.0, 0.0]);
+    let error = TokenizerError::LengthMismatch {
+        key,
+        found: 3,
+        tokens: 2,
+    };
+    assert_eq!(refusal_of(&kinds.finish()), error);
+}
+
+#[test]
+fn vocabulary_without_tokens_or_with_too_many_is_refused() {
+    let mut vocabulary = byte_level();
+    vocabulary.tokens.clear();
+    assert_eq!(
+        refusal(&vocabulary),
+        TokenizerError::TokenCount { found: 0 }
+    );
+    vocabulary.tokens = vec![(Vec::new(), NORMAL); TOKENS_MAX + 1];
+    let found = TOKENS_MAX + 1;
+    assert_eq!(refusal(&vocabulary), TokenizerError::TokenCount { found });
+
+    let mut vocabulary = byte_level();
+    vocabulary.merges = Some(vec![String::new(); MERGES_MAX + 1]);
+    let found = MERGES_MAX + 1;
+    assert_eq!(
+        refusal(&vocabulary),
+        TokenizerError::TooManyMerges { found }
+    );
+    vocabulary.merges = None;
+    let key = "tokenizer.ggml.merges";
+    assert_eq!(refusal(&vocabulary), TokenizerError::MissingKey { key });
+}
+
+#[test]
+fn token_that_is_too_long_is_refused() {
+    let (bytes, limit) = (TOKEN_BYTES_MAX + 1, TOKEN_BYTES_MAX);
+    let mut vocabulary = byte_level();
+    let id = vocabulary.push(vec![b'a'; bytes], NORMAL);
+    assert_eq!(
+        refusal(&vocabulary),
+        TokenizerError::TokenTooLong { id, bytes, limit }
+    );
+
+    let mut vocabulary = byte_level();
+    let id = vocabulary.push([b'a'; 256], USER_DEFINED);
+    let error = TokenizerError::TokenTooLong {
+        id,
+        bytes: 256,
+        limit: 255,
+    };
+    assert_eq!(refusal(&vocabulary), error);
+}
+
+#[test]
+fn two_tokens_with_one_text_are_refused() {
+    let mut vocabulary = byte_level();
+    let id = vocabulary.push("a", NORMAL);
+    let first = vocabulary.id("a");
+    assert_eq!(
+        refusal(&vocabulary),
+        TokenizerError::DuplicateToken { id, first }
+    );
+}
+
+#[test]
+fn token_without_text_is_never_found() {
+    let mut vocabulary = byte_level();
+    let ids = ["", ""].map(|text| vocabulary.push(text, USER_DEFINED));
+    with_tokenizer(&vocabulary.file(), SCRATCH, |_, tokenizer, mut forward| {
+        assert_eq!(
+            encode(tokenizer, &mut forward, "abc"),
+            [vocabulary.id("abc")]
+        );
+        assert_eq!(tokenizer.decode(&ids).count(), 0);
+    })
+    .unwrap();
+}
+
+#[test]
+fn byte_token_with_a_bad_name_is_refused() {
+    for name in [
+        "<0x1>",
+        "<0xZZ>",
+        "<0x-1>",
+        "<0x100>",
+        "0x41",
+        "<0x4\u{e9}>",
+        "<0x",
+    ] {
+        let mut vocabulary = sentencepiece();
+        let id = vocabulary.push(name, BYTE);
+        assert_eq!(
+            refusal(&vocabulary),
+            TokenizerError::BadByteToken { id },
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn score_that_is_not_a_number_is_refused() {
+    let mut vocabulary = sentencepiece();
+    vocabulary.scores.as_mut().unwrap()[7] = f32::NAN;
+    assert_eq!(refusal(&vocabulary), TokenizerError::BadScore { id: 7 });
+    vocabulary.scores.as_mut().unwrap()[7] = f32::NEG_INFINITY;
+    with_tokenizer(&vocabulary.file(), SCRATCH, |_, _, _| ()).unwrap();
+}
+
+#[test]
+fn merge_that_is_not_two_pieces_is_refused() {
+    for entry in ["", " ", "ab", "ab ", " ab", "a b c", "a  b"] {
+        let error = refusal(&merges(entry));
+        assert!(
+            matches!(error, TokenizerError::MalformedMerge { rank: 1, .. }),
+            "{entry:?}"
+        );
+        let message = error.to_string();
+        assert!(
+            message.contains(&format!("merge 1 \"{entry}\"")),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn merge_of_unknown_pieces_is_refused() {
+    for entry in ["ab \u{e9}", "\u{e9} ab", "b a"] {
+        let error = refusal(&merges(entry));
+        assert!(
+            matches!(error, TokenizerError::UnknownPiece { rank: 1, .. }),
+            "{entry:?}"
+        );
+    }
+}
+
+#[test]
+fn merge_that_stands_twice_keeps_its_better_rank() {
+    let vocabulary = Vocabulary {
+        merges: Some(["a b", "b c", "a b"].map(String::from).to_vec()),
+        ..Vocabulary::byte_level(&["a b", "b c"])
+    };
+    with_tokenizer(&vocabulary.file(), SCRATCH, |_, tokenizer, mut forward| {
+        let ids = encode(tokenizer, &mut forward, "abc");
+        assert_eq!(ids, [vocabulary.id("ab"), vocabulary.id("c")]);
+    })
+    .unwrap();
+}
+
+#[test]
+fn special_ids_out_of_range_count_as_absent() {
+    let tokens = byte_level().tokens.len() as u32;
+    for id in [tokens, u32::MAX] {
+        let mut vocabulary = byte_level();
+        for name in [
+            "bos", "eos", "eot", "eom", "unknown", "fim_pad", "fim_rep", "fim_sep",
+        ] {
+            vocabulary.keys = vocabulary
+                .keys
+                .u32(&format!("tokenizer.ggml.{name}_token_id"), id);
+        }
+        vocabulary.keys = vocabulary.keys.bool("tokenizer.ggml.add_bos_token", true);
+        with_tokenizer(&vocabulary.file(), SCRATCH, |_, tokenizer, _| {
+            assert_eq!((tokenizer.bos(), tokenizer.eos()), (None, None));
+            assert!(!tokenizer.adds_bos());
+            assert!(tokenizer.end_tokens().is_empty());
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn kinds_that_are_not_known_show_nothing() {
+    for kind in [0, 7, -1, i32::MIN, i32::MAX] {
+        let mut vocabulary = sentencepiece();
+        vocabulary
+            .tokens
+            .iter_mut()
+            .for_each(|token| token.1 = kind);
+        with_tokenizer(&vocabulary.file(), SCRATCH, |_, tokenizer, mut forward| {
+            let ids = encode(tokenizer, &mut forward, "a b");
+            assert_eq!(tokenizer.decode(&ids).count(), 0);
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn vocabulary_of_structure_alone_gives_no_tokens() {
+    for mut vocabulary in [byte_level(), sentencepiece()] {
+        vocabulary.tokens.iter_mut().for_each(|token| token.1 = 3);
+        with_tokenizer(&vocabulary.file(), SCRATCH, |_, tokenizer, mut forward| {
+            let ids = encode(tokenizer, &mut forward, "abc <s>");
+            // What SentencePiece cannot spell is unknown.
+            assert!(ids.iter().all(|&id| id == 0));
+        })
+        .unwrap();
+    }
+}
+
+/// As the tokenizer hashes a text: FNV-1a, then the finaliser of SplitMix64.
+fn text_hash(text: &[u8]) -> u64 {
+    let key = text.iter().fold(0xCBF2_9CE4_8422_2325u64, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3)
+    });
+    let key = (key ^ key >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let key = (key ^ key >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    key ^ key >> 31
+}
+
+#[test]
+fn vocabulary_made_to_collide_is_refused() {
+    // All texts belong at the start of a table of 4096 slots.
+    let texts = (0u64..).map(|number| format!("{number:x}").into_bytes());
+    let colliding = texts.filter(|text| text_hash(text) & 4095 < 16);
+    let mut vocabulary = byte_level();
+    vocabulary
+        .tokens
+        .extend(colliding.take(2000).map(|text| (text, NORMAL)));
+    assert_eq!(refusal(&vocabulary), TokenizerError::HashCollisions);
+}
+
+#[test]
+fn largest_vocabulary_takes_bounded_time() {
+    let mut vocabulary = byte_level();
+    let numbers = (0..TOKENS_MAX - vocabulary.tokens.len()).map(|number| format!("#{number}#"));
+    vocabulary
+        .tokens
+        .extend(numbers.map(|text| (text.into_bytes(), NORMAL)));
+    let file = vocabulary.file();
+    let start = Instant::now();
+    with_tokenizer(&file, SCRATCH, |_, tokenizer, _| {
+        assert_eq!(tokenizer.len(), TOKENS_MAX);
+    })
+    .unwrap();
+    println!("{TOKENS_MAX} tokens: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn damaged_vocabularies_are_refused_or_used_without_a_panic() {
+    let mut random = Random::new(11);
+    let mut taken = 0;
+    for vocabulary in [byte_level(), sentencepiece()] {
+        let file = vocabulary.file();
+        for _ in 0..3000 {
+            let mut damaged = file.clone();
+            for _ in 0..1 + random.bits() % 3 {
+                let at = random.bits() as usize % damaged.len();
+                damaged[at] = random.bits() as u8;
+            }
+            if Gguf::check(&damaged).is_err() {
+                continue;
+            }
+            let used = with_tokenizer(&damaged, SCRATCH, |_, tokenizer, mut forward| {
+                let ids = encode(tokenizer, &mut forward, "abc <0x41> \u{2581}a\u{e9}</s>");
+                assert!(ids.iter().all(|&id| (id as usize) < tokenizer.len()));
+                let all: Vec<u32> = (0..tokenizer.len() as u32 + 2).collect();
+                tokenizer.decode(&all).count()
+            });
+            taken += u32::from(used.is_ok());
+        }
+    }
+    assert!(taken > 100, "damage that is harmless is taken");
+}
