@@ -17,7 +17,7 @@ static BOARD: Board = Board {
 /// What the C library's start-up code calls.
 #[allow(unsafe_code)] // the symbol that crt1.o looks for, and its arguments
 #[unsafe(no_mangle)]
-pub extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
+extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
     // SAFETY: the C library passes argc strings that live as long as the process.
     let arguments = unsafe { Arguments::new(argc, argv) };
     entry::start(&BOARD, arguments)
