@@ -36,6 +36,28 @@ pub fn run() -> Result<()> {
     }
     // The development profile: optimised, and with overflow checks and debug assertions.
     step("tests", || cargo(&[&["test"], &host[..]].concat()))?;
+    // Kernels once more on Arm cores, without SDOT and with it.
+    for cpu in ["cortex-a53", "cortex-a76"] {
+        step(&format!("kernels on an emulated {cpu}"), || {
+            let check = [
+                "run",
+                "--quiet",
+                "--package",
+                "tests",
+                "--bin",
+                "kernelcheck",
+            ];
+            emulated(
+                cpu,
+                &[&check[..], &["--target", ARM], &["--", "--rounds", "1"]].concat(),
+            )?;
+            let tables = ["test", "--quiet", "--package", "tests", "--test", "vector"];
+            emulated(
+                cpu,
+                &[&tables[..], &["--test", "rope", "--target", ARM]].concat(),
+            )
+        })?;
+    }
 
     eprintln!(
         "test: everything passed in {:.0} s",
@@ -45,6 +67,14 @@ pub fn run() -> Result<()> {
 }
 
 const LINTS: &[&str] = &["--", "-D", "warnings"];
+const ARM: &str = "aarch64-unknown-linux-musl";
+
+/// Cargo for [`ARM`], whose programs run under QEMU.
+fn emulated(cpu: &str, arguments: &[&str]) -> Result<()> {
+    const RUNNER: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER";
+    let runner = format!("qemu-aarch64-static -cpu {cpu}");
+    command::run(command::cargo(arguments).env(RUNNER, runner))
+}
 
 fn cargo(arguments: &[&str]) -> Result<()> {
     command::run(&mut command::cargo(arguments))
