@@ -39,22 +39,15 @@ pub fn run() -> Result<()> {
     // Kernels once more on Arm cores, without SDOT and with it.
     for cpu in ["cortex-a53", "cortex-a76"] {
         step(&format!("kernels on an emulated {cpu}"), || {
-            let check = [
-                "run",
-                "--quiet",
-                "--package",
-                "tests",
-                "--bin",
-                "kernelcheck",
-            ];
             emulated(
                 cpu,
-                &[&check[..], &["--target", ARM], &["--", "--rounds", "1"]].concat(),
+                "run --quiet --package tests --bin kernelcheck",
+                "-- --rounds 1",
             )?;
-            let tables = ["test", "--quiet", "--package", "tests", "--test", "vector"];
             emulated(
                 cpu,
-                &[&tables[..], &["--test", "rope", "--target", ARM]].concat(),
+                "test --quiet --package tests --test vector --test rope",
+                "",
             )
         })?;
     }
@@ -70,14 +63,12 @@ const LINTS: &[&str] = &["--", "-D", "warnings"];
 const ARM: &str = "aarch64-unknown-linux-musl";
 
 /// Cargo for [`ARM`], whose programs run under QEMU.
-fn emulated(cpu: &str, arguments: &[&str]) -> Result<()> {
+fn emulated(cpu: &str, command: &str, rest: &str) -> Result<()> {
     const RUNNER: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER";
+    let line = format!("{command} --target {ARM} {rest}");
+    let words: Vec<&str> = line.split_whitespace().collect();
     let runner = format!("qemu-aarch64-static -cpu {cpu}");
-    command::run(command::cargo(arguments).env(RUNNER, runner))
-}
-
-fn cargo(arguments: &[&str]) -> Result<()> {
-    command::run(&mut command::cargo(arguments))
+    command::run(command::cargo(&words).env(RUNNER, runner))
 }
 
 /// Runs one step, saying which it is and how long it took.
