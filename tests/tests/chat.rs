@@ -241,7 +241,9 @@ fn template_says_whether_it_writes_bos() {
         (format!("{{{{- bos_token -}}}}{}", markers.concat()), true),
     ] {
         let mut vocabulary = Vocabulary::sentencepiece(&[]);
-        markers.map(|marker| vocabulary.push(marker, CONTROL));
+        for marker in markers {
+            vocabulary.push(marker, CONTROL);
+        }
         vocabulary.keys = (vocabulary.keys.string("tokenizer.chat_template", template))
             .bool("tokenizer.ggml.add_bos_token", false);
         with_tokenizer(
