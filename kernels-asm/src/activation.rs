@@ -43,3 +43,49 @@ impl ActivationFormat {
         len / self.block_len() * self.record_bytes()
     }
 }
+
+impl ActivationFormat {
+    /// Takes from `x` what its records stand for, `q * d`: what is left is what rounding lost.
+    ///
+    /// # Panics
+    /// If `records` are not those of `x.len()` values.
+    pub fn subtract(self, records: &[u8], x: &mut [f32]) {
+        assert_eq!(records.len(), self.bytes(x.len()), "bytes of records");
+        let scale_at = match self {
+            Self::Per32 => 32,
+            Self::Per256 => 272,
+        };
+        let blocks = x.chunks_exact_mut(self.block_len());
+        for (record, block) in records.chunks_exact(self.record_bytes()).zip(blocks) {
+            let scale = record[scale_at..]
+                .first_chunk()
+                .expect("a record holds its scale");
+            let scale = f32::from_le_bytes(*scale);
+            for (x, &q) in block.iter_mut().zip(record) {
+                *x -= f32::from(q as i8) * scale;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ActivationFormat::{Per32, Per256};
+
+    #[test]
+    fn subtract_leaves_what_the_records_do_not_hold() {
+        for (format, len, scale_at) in [(Per32, 32, 32), (Per256, 256, 272)] {
+            let mut records = [0; 2 * 336];
+            let records = &mut records[..2 * format.record_bytes()];
+            let second = &mut records[format.record_bytes()..];
+            second[0] = -3i8 as u8;
+            second[len - 1] = 100;
+            second[scale_at..scale_at + 4].copy_from_slice(&0.5f32.to_le_bytes());
+            let mut x = [1.0; 2 * 256];
+            let x = &mut x[..2 * len];
+            format.subtract(records, x);
+            assert!(x[..len].iter().all(|&x| x == 1.0));
+            assert_eq!((x[len], x[len + 1], x[2 * len - 1]), (2.5, 1.0, -49.0));
+        }
+    }
+}

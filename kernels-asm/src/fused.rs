@@ -9,6 +9,7 @@
 /// In f64 the product is exact and the sum loses at most its last bits. Rounding the sum *to odd*
 /// (the last bit is set if anything was lost) and then to f32 gives the result of one rounding,
 /// because f64 carries more than two bits beyond f32 (Boldo and Melquiond 2008).
+#[inline]
 pub fn mul_add(x: f32, y: f32, z: f32) -> f32 {
     let (product, addend) = (f64::from(x) * f64::from(y), f64::from(z));
     let sum = product + addend;

@@ -1,9 +1,9 @@
 //! IEEE 754 binary16, as bits, to `f32` and back.
 //!
 //! Software, so that it is the same on every machine; the fast tiers convert in hardware and
-//! agree with it on every value that is not a NaN.
+//! agree with it on every value.
 
-/// The value of a binary16; exact. A NaN keeps its payload.
+/// The value of a binary16; exact. A NaN keeps its payload and becomes quiet.
 pub const fn f16_to_f32(bits: u16) -> f32 {
     // In place of the f32 fields the exponent is short of 127 - 15. Multiplying makes up for it,
     // exactly, and normalises the subnormals on the way.
@@ -62,7 +62,7 @@ mod tests {
             let (wide, exact) = (f16_to_f32(bits), by_definition(bits));
             if exact.is_nan() {
                 assert!(wide.is_nan());
-                assert_eq!(f32_to_f16(wide), bits | 0x200, "quieted, payload kept");
+                assert_eq!(f32_to_f16(wide), bits | 0x200, "quiet, payload kept");
             } else {
                 assert_eq!(f64::from(wide).to_bits(), exact.to_bits(), "{bits:#06x}");
                 assert_eq!(f32_to_f16(wide), bits);

@@ -10,7 +10,7 @@
 //! - [`activation`]: the int8 records that a GEMV reads
 //! - [`features`]: what a CPU has, and the instruction-set tiers built on it
 //! - [`registry`]: the one list of kernels, and the choice among them
-//! - [`reference`]: each operation in plain Rust, written to be read
+//! - [`mod@reference`]: each operation in plain Rust, written to be read
 //! - [`vector`]: the float operations, written once over an eight-lane vector
 //! - `x86_64`, `aarch64`: the fast tiers
 //!
@@ -18,7 +18,10 @@
 //! allocates nothing.
 #![no_std]
 
+#[cfg(target_arch = "aarch64")]
+pub mod aarch64;
 pub mod activation;
+mod dispatch;
 pub mod features;
 pub mod format;
 pub mod fused;
@@ -27,3 +30,5 @@ pub mod pack;
 pub mod reference;
 pub mod registry;
 pub mod vector;
+#[cfg(target_arch = "x86_64")]
+pub mod x86_64;

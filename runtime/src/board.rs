@@ -7,5 +7,5 @@ pub struct Board {
     /// Bytes that a run may take, where the board knows better than the kernel.
     pub memory_budget: Option<u64>,
     /// Context length unless `-c` is given; the model's own if that is shorter.
-    pub context_default: u32,
+    pub context_default: usize,
 }

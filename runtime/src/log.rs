@@ -110,18 +110,21 @@ impl Line {
         self
     }
 
-    /// Text.
+    /// Text. It is quoted in JSON, and elsewhere if it would not read as one word.
     #[must_use]
     pub fn text(mut self, name: &str, value: impl fmt::Display) -> Self {
         self.name(name);
-        match self.format {
-            LogFormat::Text => self.put(format_args!("{value}")),
-            LogFormat::Json => {
-                self.put(format_args!("\""));
-                let _ = write!(JsonEscape(&mut self), "{value}");
-                self.put(format_args!("\""));
-            }
-        }
+        let mut word = IsWord(true);
+        let _ = write!(word, "{value}");
+        let quote = if self.format == LogFormat::Json || !word.0 {
+            "\""
+        } else {
+            ""
+        };
+        self.put(format_args!("{quote}"));
+        // Cutting is no failure.
+        let _ = write!(Escaped(&mut self), "{value}");
+        self.put(format_args!("{quote}"));
         self
     }
 
@@ -162,17 +165,28 @@ impl fmt::Write for Cut<'_> {
     }
 }
 
-struct JsonEscape<'l>(&'l mut Line);
+/// Text as a JSON string has it between its quotes: for a terminal this is safe too.
+struct Escaped<'l>(&'l mut Line);
 
-impl fmt::Write for JsonEscape<'_> {
+impl fmt::Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for character in text.chars() {
             match character {
                 '"' | '\\' => self.0.put(format_args!("\\{character}")),
-                '\0'..='\x1f' => self.0.put(format_args!("\\u{:04x}", character as u32)),
+                '\0'..='\x1f' | '\x7f' => self.0.put(format_args!("\\u{:04x}", character as u32)),
                 _ => self.0.put(format_args!("{character}")),
             }
         }
+        Ok(())
+    }
+}
+
+/// Whether a text has nothing that would end a word, or look like the start of another.
+struct IsWord(bool);
+
+impl fmt::Write for IsWord {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 &= !text.contains([' ', '"', '\\', '=']);
         Ok(())
     }
 }

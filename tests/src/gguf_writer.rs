@@ -2,11 +2,14 @@
 //!
 //! The writer checks nothing: keys may stand twice, arrays may have any length and type.
 
-/// A GGUF file without tensors, version 3.
+/// A GGUF file, version 3.
 #[derive(Clone, Default)]
 pub struct GgufWriter {
     keys: u64,
     records: Vec<u8>,
+    tensors: u64,
+    infos: Vec<u8>,
+    data: Vec<u8>,
 }
 
 /// Numbers of the value types (GGUF specification, `gguf_metadata_value_type`).
@@ -16,6 +19,8 @@ const F32: u32 = 6;
 const BOOL: u32 = 7;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
+/// Where tensors start, unless `general.alignment` says otherwise.
+const ALIGNMENT: usize = 32;
 
 impl GgufWriter {
     /// A file without keys.
@@ -42,6 +47,11 @@ impl GgufWriter {
         self.raw(key, U32, &value.to_le_bytes())
     }
 
+    /// Adds a float.
+    pub fn f32(self, key: &str, value: f32) -> Self {
+        self.raw(key, F32, &value.to_le_bytes())
+    }
+
     /// Adds a truth value.
     pub fn bool(self, key: &str, value: bool) -> Self {
         self.raw(key, BOOL, &[value.into()])
@@ -65,13 +75,33 @@ impl GgufWriter {
         self.array(key, F32, values.len(), &bytes)
     }
 
+    /// Adds a tensor of a `ggml_type`, after those before it.
+    pub fn tensor(mut self, name: &str, shape: &[u64], kind: u32, bytes: &[u8]) -> Self {
+        self.tensors += 1;
+        self.infos.extend(string(name.as_bytes()));
+        self.infos.extend((shape.len() as u32).to_le_bytes());
+        self.infos
+            .extend(shape.iter().flat_map(|length| length.to_le_bytes()));
+        self.infos.extend(kind.to_le_bytes());
+        self.infos.extend((self.data.len() as u64).to_le_bytes());
+        self.data.extend(bytes);
+        self.data
+            .resize(self.data.len().next_multiple_of(ALIGNMENT), 0);
+        self
+    }
+
     /// The file.
     pub fn finish(&self) -> Vec<u8> {
         let mut file = b"GGUF".to_vec();
         file.extend(3u32.to_le_bytes());
-        file.extend(0u64.to_le_bytes());
+        file.extend(self.tensors.to_le_bytes());
         file.extend(self.keys.to_le_bytes());
         file.extend(&self.records);
+        file.extend(&self.infos);
+        if self.tensors > 0 {
+            file.resize(file.len().next_multiple_of(ALIGNMENT), 0);
+        }
+        file.extend(&self.data);
         file
     }
 

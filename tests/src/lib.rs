@@ -5,8 +5,10 @@
 
 pub mod gguf_writer;
 pub mod memory;
+pub mod mixed_model;
 pub mod vocabulary;
 
+use kernels_asm::features::Features;
 use std::env::{self, consts::ARCH};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -146,4 +148,31 @@ fn run(command: &mut Command, stdin: &[u8]) -> Output {
             .or_else(|| status.signal().map(|signal| 128 + signal))
             .unwrap_or(-1),
     }
+}
+
+/// The features of this CPU, as the standard library detects them.
+pub fn detected_features() -> Features {
+    let mut have = Features::NONE;
+    let mut note = |detected: bool, feature: Features| {
+        if detected {
+            have = have.with(feature);
+        }
+    };
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::is_x86_feature_detected as detected;
+        let avx2 = detected!("avx2") && detected!("fma") && detected!("f16c");
+        note(avx2, Features::AVX2);
+        note(detected!("avxvnni"), Features::AVX_VNNI);
+        let avx512 = detected!("avx512f") && detected!("avx512bw") && detected!("avx512vl");
+        note(avx512 && detected!("avx512vnni"), Features::AVX512_VNNI);
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        use std::arch::is_aarch64_feature_detected as detected;
+        note(true, Features::NEON);
+        note(detected!("dotprod"), Features::DOTPROD);
+        note(detected!("i8mm"), Features::I8MM);
+    }
+    have
 }

@@ -59,7 +59,7 @@ pub fn encode(
     let text = text.as_ref();
     let scratch = forward.open();
     let ids = tokenizer.encode(text, &scratch).unwrap().to_vec();
-    assert!(scratch.used() <= tokenizer.encode_bytes(text.len()));
+    assert!(scratch.used() <= Tokenizer::encode_bytes(text.len()));
     ids
 }
 

@@ -12,6 +12,17 @@ use tests::{model, vocab, workspace};
 
 const SCRATCH: usize = 1 << 20;
 
+/// The template, checked against the vocabulary.
+fn choose<'m>(
+    gguf: &Gguf<'m>,
+    tokenizer: &Tokenizer<'_>,
+    choice: ChatChoice<'_>,
+) -> Result<Chat<'m>, ChatError> {
+    let chat = Chat::choose(gguf, choice)?;
+    chat.check(tokenizer)?;
+    Ok(chat)
+}
+
 /// The tokens of a dialog. Checks that no more scratch is taken than is said.
 fn dialog(
     chat: &Chat<'_>,
@@ -22,7 +33,7 @@ fn dialog(
     let scratch = forward.open();
     let ids = chat.encode_dialog(tokenizer, messages, &scratch)?.to_vec();
     let bytes = messages.iter().map(|message| message.text.len()).sum();
-    assert!(scratch.used() <= chat.encode_bytes(tokenizer, messages.len(), bytes));
+    assert!(scratch.used() <= chat.encode_bytes(messages.len(), bytes));
     Ok(ids)
 }
 
@@ -65,7 +76,7 @@ fn dialogs_give_the_references_tokens() {
         with_file(path, SCRATCH, |gguf, tokenizer, mut forward| {
             for case in &cases {
                 let choice = ChatChoice::from_name(case["chat"].as_str().unwrap().as_bytes());
-                let chat = Chat::choose(gguf, tokenizer, choice).unwrap();
+                let chat = choose(gguf, tokenizer, choice).unwrap();
                 let message = |message: &'_ Value| Message {
                     role: match message[0].as_str().unwrap() {
                         "system" => Role::System,
@@ -90,7 +101,7 @@ fn dialogs_give_the_references_tokens() {
 #[test]
 fn question_has_the_templates_own_system_prompt() {
     with_file(model("smollm2"), SCRATCH, |gguf, tokenizer, mut forward| {
-        let chat = Chat::choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
+        let chat = choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
         assert_eq!(chat.name(), "chatml");
         let scratch = forward.open();
         let ids = chat.encode(tokenizer, None, b"Hi", &scratch).unwrap();
@@ -111,7 +122,7 @@ fn user_who_writes_markers_writes_text() {
         (vocab("llama-bpe"), b"llama3"),
     ] {
         with_file(path, SCRATCH, |gguf, tokenizer, mut forward| {
-            let chat = Chat::choose(gguf, tokenizer, ChatChoice::from_name(name)).unwrap();
+            let chat = choose(gguf, tokenizer, ChatChoice::from_name(name)).unwrap();
             let structure = |ids: Vec<u32>| -> Vec<u32> {
                 let is_control = |&id: &u32| tokenizer.kind(id) == TokenKind::Control;
                 ids.into_iter().filter(is_control).collect()
@@ -133,7 +144,7 @@ fn bos_stands_once() {
         (vocab("llama-bpe"), b"llama3", 1),
     ] {
         with_file(path, SCRATCH, |gguf, tokenizer, mut forward| {
-            let chat = Chat::choose(gguf, tokenizer, ChatChoice::from_name(name)).unwrap();
+            let chat = choose(gguf, tokenizer, ChatChoice::from_name(name)).unwrap();
             let ids = dialog(&chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
             let is_bos = |id: &&u32| Some(**id) == tokenizer.bos();
             assert_eq!(ids.iter().filter(is_bos).count(), bos);
@@ -148,7 +159,7 @@ fn without_a_template_the_text_is_the_prompt() {
         vocab("llama-spm"),
         SCRATCH,
         |gguf, tokenizer, mut forward| {
-            let chat = Chat::choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
+            let chat = choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
             assert_eq!(chat.name(), "none");
             let ids = dialog(&chat, tokenizer, &mut forward, &[user("Once upon")]).unwrap();
             assert_eq!(ids[0], 1);
@@ -164,7 +175,7 @@ fn without_a_template_the_text_is_the_prompt() {
 #[test]
 fn template_can_be_turned_off() {
     with_file(model("smollm2"), SCRATCH, |gguf, tokenizer, mut forward| {
-        let chat = Chat::choose(gguf, tokenizer, ChatChoice::Raw).unwrap();
+        let chat = choose(gguf, tokenizer, ChatChoice::Raw).unwrap();
         let ids = dialog(&chat, tokenizer, &mut forward, &[user("Once upon")]).unwrap();
         assert_eq!(ids, encode(tokenizer, &mut forward, "Once upon"));
     });
@@ -195,7 +206,7 @@ fn chosen(template: &str) -> Result<&'static str, ChatError> {
     ];
     let mut name = Ok("");
     with_template(template, &markers, |gguf, tokenizer, _| {
-        name = Chat::choose(gguf, tokenizer, ChatChoice::Auto).map(|chat| chat.name());
+        name = choose(gguf, tokenizer, ChatChoice::Auto).map(|chat| chat.name());
     });
     name
 }
@@ -251,7 +262,7 @@ fn template_says_whether_it_writes_bos() {
             SCRATCH,
             |gguf, tokenizer, mut forward| {
                 for choice in [ChatChoice::Auto, ChatChoice::Named(b"chatml")] {
-                    let chat = Chat::choose(gguf, tokenizer, choice).unwrap();
+                    let chat = choose(gguf, tokenizer, choice).unwrap();
                     let ids = dialog(&chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
                     assert_eq!(ids[0] == tokenizer.bos().unwrap(), writes_bos);
                 }
@@ -266,7 +277,7 @@ fn name_and_markers_that_are_not_there_are_errors() {
     with_template("", &["<|im_start|>"], |gguf, tokenizer, _| {
         let error = |name| {
             let choice = ChatChoice::Named(name);
-            let chat = Chat::choose(gguf, tokenizer, choice);
+            let chat = choose(gguf, tokenizer, choice);
             chat.err().expect("refused").to_string()
         };
         assert!(error(b"chatml").contains("chatml: the vocabulary has no <|im_end|>"));
@@ -305,7 +316,7 @@ fn default_system_prompt_is_a_whole_string() {
         let template = template + "<|im_end|>'{#";
         let shown = &template[..template.len().min(80)];
         with_template(&template, &markers, |gguf, tokenizer, mut forward| {
-            let chat = Chat::choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
+            let chat = choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
             let ids = dialog(&chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
             let prompt = written(tokenizer, &ids);
             let rest = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
@@ -325,7 +336,7 @@ fn gemma_says_the_system_prompt_before_the_user() {
         &markers.concat(),
         &markers,
         |gguf, tokenizer, mut forward| {
-            let chat = Chat::choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
+            let chat = choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
             let assistant = Message {
                 role: Role::Assistant,
                 text: b"b",
@@ -345,7 +356,7 @@ fn long_dialogs_fit_what_they_are_said_to_take() {
         model("smollm2"),
         64 << 20,
         |gguf, tokenizer, mut forward| {
-            let chat = Chat::choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
+            let chat = choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
             let noise = "\u{fffd}".repeat(5000);
             let messages: Vec<Message<'_>> = (0..100).map(|_| user(&noise)).collect();
             dialog(&chat, tokenizer, &mut forward, &messages).unwrap();

@@ -1,15 +1,29 @@
-//! The board's program.
+//! Any 64-bit Arm board with Linux: one static binary for Armv8.0, which finds SDOT and SMMLA at run
+//! time.
 #![no_std]
 #![no_main]
 
-/// The C entry point.
-#[allow(unsafe_code)] // the symbol that crt1.o calls
+use core::ffi::{c_char, c_int};
+use runtime::board::Board;
+use runtime::entry;
+use runtime::sys::Arguments;
+
+static BOARD: Board = Board {
+    name: "generic-arm64",
+    memory_budget: None, // what the kernel says is available
+    context_default: 2048,
+};
+
+/// What the C library's start-up code calls.
+#[allow(unsafe_code)] // the symbol that crt1.o looks for, and its arguments
 #[unsafe(no_mangle)]
-pub extern "C" fn main(_argc: libc::c_int, _argv: *const *const libc::c_char) -> libc::c_int {
-    0
+pub extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
+    // SAFETY: the C library passes argc strings that live as long as the process.
+    let arguments = unsafe { Arguments::new(argc, argv) };
+    entry::start(&BOARD, arguments)
 }
 
 #[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    loop {}
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    entry::panicked(info)
 }

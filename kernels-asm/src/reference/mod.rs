@@ -2,7 +2,7 @@
 //!
 //! A result is the chain, from +0 and in the order of the records, of what the `step` of a format
 //! does. The integer part of a step is exact in i32 for every weight and every activation within
-//! the contract of [`activation`](crate::activation); the largest sum is below 2^29. The float
+//! the contract of [`activation`](crate::activation); the largest sum is below 2^27. The float
 //! part is in exactly this order, with every multiply-add fused.
 //!
 //! Nothing here is fast, and nothing depends on the machine.

@@ -1,8 +1,96 @@
 //! The float operations around the GEMVs, written once over an eight-lane vector.
 //!
 //! Every tier runs the same source, so the order of operations cannot differ between them. Lane
-//! `i` of a vector holds element `8b + i`; a reduction adds vectors in order into eight lanes,
-//! then the lanes as `(0+4, 1+5, 2+6, 3+7)`, `(02, 13)`, sum. Every multiply-add is fused.
+//! `i` of vector `v` holds element `8v + i`; a reduction adds vector `v` to accumulator `v % 4`, in
+//! order, then the accumulators as `(0+1) + (2+3)`, then the lanes as `(0+4, 1+5, 2+6, 3+7)`,
+//! `(02, 13)`, sum. Every multiply-add is fused.
+//! `docs/numerics.md` is the full contract.
+//!
+//! - `lanes`: the vector, as a trait
+//! - `ops`, `quantize`, `attention`: the operations, over any such vector
+//! - `portable`, `avx2`, `neon`: the tiers, each one implementation of the trait
+
+/// Stamps out the table of a tier: each operation over the tier's vector, compiled with its CPU
+/// features, which are a precondition of calling it.
+macro_rules! tier {
+    ($(#[$doc:meta])* $name:ident, $lanes:ty $(, #[$features:meta])?) => {
+        $(#[$doc])*
+        pub static $name: VectorOps = {
+            $(#[$features])?
+            unsafe fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
+                ops::rms_norm::<$lanes>(x, weight, epsilon, out);
+            }
+            $(#[$features])?
+            unsafe fn rope(x: &mut [f32], table: &[f32]) {
+                ops::rope::<$lanes>(x, table);
+            }
+            $(#[$features])?
+            unsafe fn silu_mul(gate: &mut [f32], up: &[f32]) {
+                ops::silu_mul::<$lanes>(gate, up);
+            }
+            $(#[$features])?
+            unsafe fn add(x: &mut [f32], y: &[f32]) {
+                ops::add::<$lanes>(x, y);
+            }
+            $(#[$features])?
+            unsafe fn softmax(x: &mut [f32]) {
+                ops::softmax::<$lanes>(x);
+            }
+            $(#[$features])?
+            unsafe fn quantize_per_32(x: &[f32], out: &mut [u8]) {
+                quantize::quantize_per_32::<$lanes>(x, out);
+            }
+            $(#[$features])?
+            unsafe fn quantize_per_256(x: &[f32], out: &mut [u8]) {
+                quantize::quantize_per_256::<$lanes>(x, out);
+            }
+            $(#[$features])?
+            unsafe fn attend_f32(kv: KvView<'_, f32>, attention: Attention<'_>) {
+                attention::attend::<$lanes, f32>(kv, attention);
+            }
+            $(#[$features])?
+            unsafe fn attend_f16(kv: KvView<'_, u16>, attention: Attention<'_>) {
+                attention::attend::<$lanes, u16>(kv, attention);
+            }
+            $(#[$features])?
+            unsafe fn to_f16(x: &[f32], out: &mut [u16]) {
+                ops::to_f16::<$lanes>(x, out);
+            }
+            VectorOps {
+                rms_norm,
+                rope,
+                silu_mul,
+                add,
+                softmax,
+                quantize_per_32,
+                quantize_per_256,
+                attend_f32,
+                attend_f16,
+                to_f16,
+            }
+        };
+    };
+}
+
+mod attention;
+mod lanes;
+mod ops;
+mod quantize;
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)] // vector loads and stores, and functions that need CPU features
+mod avx2;
+#[cfg(target_arch = "aarch64")]
+#[allow(unsafe_code)] // vector loads and stores, and two instructions without an intrinsic
+mod neon;
+#[allow(unsafe_code)] // the functions of every tier are unsafe to call, those of this one too
+mod portable;
+
+#[cfg(target_arch = "x86_64")]
+pub use avx2::AVX2;
+#[cfg(target_arch = "aarch64")]
+pub use neon::NEON;
+pub use portable::REFERENCE;
 
 /// Where the keys and values of one KV head lie, for attention of one position.
 #[derive(Clone, Copy)]
@@ -68,4 +156,9 @@ pub struct VectorOps {
     pub attend_f16: unsafe fn(kv: KvView<'_, u16>, attention: Attention<'_>),
     /// Floats to binary16 bits, ties to even, overflow to infinity; any length.
     pub to_f16: unsafe fn(x: &[f32], out: &mut [u16]),
+}
+
+/// `e^x` as every lane of every tier computes it: zero up to -87.69, infinity from 88.38 on.
+pub fn exp(x: f32) -> f32 {
+    ops::exp(portable::Portable([x; 8])).0[0]
 }

@@ -125,12 +125,8 @@ impl<'m> Chat<'m> {
     /// Chooses the template.
     ///
     /// # Errors
-    /// The file's template or the name asked for is not known, or the vocabulary lacks a marker.
-    pub fn choose(
-        gguf: &Gguf<'m>,
-        tokenizer: &Tokenizer<'_>,
-        choice: ChatChoice<'_>,
-    ) -> Result<Self, ChatError> {
+    /// The file's template or the name asked for is not known.
+    pub fn choose(gguf: &Gguf<'m>, choice: ChatChoice<'_>) -> Result<Self, ChatError> {
         let template = gguf.string(TEMPLATE)?;
         let family = match (choice, template) {
             (ChatChoice::Raw, _) | (ChatChoice::Auto, None) => None,
@@ -143,21 +139,27 @@ impl<'m> Chat<'m> {
         let own = family.zip(template).filter(|(family, template)| {
             Family::of(template).is_some_and(|other| core::ptr::eq(*family, other))
         });
-        let chat = Chat {
+        Ok(Chat {
             family,
             writes_bos: match own {
                 Some((_, template)) => Family::template_writes_bos(template),
                 None => family.is_some_and(|family| family.writes_bos),
             },
             default_system: own.and_then(|(family, template)| family.default_system(template)),
-        };
-        // Whatever a dialog may need is there, or this is the time to say so.
+        })
+    }
+
+    /// Checks that the vocabulary has whatever a dialog may need.
+    ///
+    /// # Errors
+    /// It lacks a marker.
+    pub fn check(&self, tokenizer: &Tokenizer<'_>) -> Result<(), ChatError> {
         let all =
             [Role::System, Role::User, Role::Assistant].map(|role| Message { role, text: b"" });
-        if family.is_some() {
-            chat.render(tokenizer, &all, &mut |_| {})?;
+        match self.family {
+            Some(_) => self.render(tokenizer, &all, &mut |_| {}),
+            None => Ok(()),
         }
-        Ok(chat)
     }
 
     /// The family's name; `none` if the text is the prompt.
@@ -167,7 +169,7 @@ impl<'m> Chat<'m> {
 
     /// Bytes of the Forward scope that [`encode`](Self::encode) takes at most for a dialog of so
     /// many messages and bytes.
-    pub fn encode_bytes(&self, tokenizer: &Tokenizer<'_>, messages: usize, bytes: usize) -> usize {
+    pub fn encode_bytes(&self, messages: usize, bytes: usize) -> usize {
         let (parts, turn_bytes) = self.family.map_or((0, 0), Family::turn_max);
         // The system prompt and the opening of the answer count as turns too; BOS is a token.
         let turns = messages.saturating_add(2);
@@ -179,7 +181,7 @@ impl<'m> Chat<'m> {
         rounded(text) // the texts, end to end
             + 2 * rounded(tokens.saturating_mul(size_of::<u32>())) // markers and their places
             // Every text may have a space before it, and every marker is a token.
-            + tokenizer.encode_bytes(text.saturating_add(tokens.saturating_mul(2)))
+            + Tokenizer::encode_bytes(text.saturating_add(tokens.saturating_mul(2)))
     }
 
     /// The prompt for one question, with the system prompt given or else the template's own.

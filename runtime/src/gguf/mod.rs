@@ -159,6 +159,11 @@ impl<'a> Gguf<'a> {
         self.tensors().find(|info| info.name == name)
     }
 
+    /// Bytes in front of the tensors' data.
+    pub fn header_bytes(&self) -> usize {
+        self.data_start
+    }
+
     /// Where a tensor's bytes start in the file.
     pub fn file_offset(&self, tensor: &TensorInfo<'_>) -> u64 {
         self.data_start as u64 + tensor.offset

@@ -27,6 +27,8 @@ pub struct Errno(pub i32);
 impl Errno {
     /// The reader of a pipe is gone.
     pub const BROKEN_PIPE: Errno = Errno(libc::EPIPE);
+    /// A signal arrived first.
+    pub const INTERRUPTED: Errno = Errno(libc::EINTR);
     /// A file ended before the bytes that were asked for.
     pub const UNEXPECTED_END: Errno = Errno(libc::ENODATA);
 
@@ -334,4 +336,37 @@ fn futex_wake_all(word: &AtomicU32) {
             i32::MAX,
         )
     };
+}
+
+/// The program's arguments.
+pub struct Arguments {
+    next: *const *const core::ffi::c_char,
+    left: usize,
+}
+
+impl Arguments {
+    /// What `main` was given.
+    ///
+    /// # Safety
+    /// `argv` holds `argc` pointers to NUL-terminated strings that live as long as the process.
+    pub unsafe fn new(argc: c_int, argv: *const *const core::ffi::c_char) -> Self {
+        Arguments {
+            next: argv,
+            left: usize::try_from(argc).unwrap_or(0),
+        }
+    }
+}
+
+impl Iterator for Arguments {
+    type Item = &'static CStr;
+
+    fn next(&mut self) -> Option<&'static CStr> {
+        self.left = self.left.checked_sub(1)?;
+        // SAFETY: `new`'s caller vouches for `argc` strings, and `left` counts them down.
+        unsafe {
+            let argument = CStr::from_ptr(*self.next);
+            self.next = self.next.add(1);
+            Some(argument)
+        }
+    }
 }

@@ -21,7 +21,7 @@ pub const STACK_BYTES: usize = 128 * 1024;
 /// two jobs of one step, less than a time slice.
 const SPINS: u32 = 8_000;
 
-type Job = dyn Fn(usize) + Sync;
+type Job<'a> = dyn Fn(usize) + Sync + 'a;
 
 struct Shared {
     taken: AtomicBool,
@@ -35,7 +35,7 @@ struct Shared {
     caller_sleeps: AtomicU32,
     /// The job of this epoch. Written by the caller while no member runs; read by members after
     /// they have seen the epoch.
-    job: UnsafeCell<MaybeUninit<&'static Job>>,
+    job: UnsafeCell<MaybeUninit<&'static Job<'static>>>,
 }
 
 // SAFETY: `job` is written only in `Team::run` before the epoch's release store and while
@@ -96,13 +96,13 @@ impl Team {
 
     /// Runs `job(member)` on every member at once and returns when all are done. What the members
     /// wrote happens before the return.
-    pub fn run(&mut self, job: &Job) {
+    pub fn run(&mut self, job: &Job<'_>) {
         if self.members == 1 {
             return job(0);
         }
         // SAFETY: only the lifetime changes. Members use the reference only until they count
         // `running` down, and this function returns only when all of them have.
-        let job: &'static Job = unsafe { core::mem::transmute::<&Job, &'static Job>(job) };
+        let job = unsafe { core::mem::transmute::<&Job<'_>, &'static Job<'static>>(job) };
         // SAFETY: `running` is 0, so no member reads the job (see `Shared`), and `&mut self` keeps
         // other callers out.
         unsafe { (*SHARED.job.get()).write(job) };

@@ -186,9 +186,9 @@ impl<'m> Tokenizer<'m> {
 
     /// Bytes of the Forward scope that [`encode`](Self::encode) takes at most for a text of so many
     /// bytes. It takes less for almost every text: what counts is the longest word.
-    pub fn encode_bytes(&self, text_bytes: usize) -> usize {
+    pub fn encode_bytes(text_bytes: usize) -> usize {
         let expanded = text_bytes.min(TEXT_BYTES_MAX) * EXPANSION + EXPANSION;
-        self.scratch_bytes(text_bytes, expanded) + rounded(expanded * size_of::<u32>())
+        Self::scratch_bytes(text_bytes, expanded) + rounded(expanded * size_of::<u32>())
     }
 
     /// The tokens of a text.
@@ -257,7 +257,7 @@ impl<'m> Tokenizer<'m> {
     }
 
     /// Bytes of the Forward scope for an [`Encoder`].
-    fn scratch_bytes(&self, longest_text: usize, longest_word: usize) -> usize {
+    fn scratch_bytes(longest_text: usize, longest_word: usize) -> usize {
         Marks::bytes(longest_text) + Merger::bytes(longest_word) + rounded(longest_word)
     }
 

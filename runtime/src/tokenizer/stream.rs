@@ -166,7 +166,7 @@ impl<'s> TextStream<'s> {
     }
 
     /// Ends the text and shows what was held back.
-    pub fn finish(mut self, show: &mut impl FnMut(&[u8])) {
+    pub fn finish(&mut self, show: &mut impl FnMut(&[u8])) {
         self.show(self.held.len(), show);
     }
 

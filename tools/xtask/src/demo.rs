@@ -8,11 +8,12 @@ use anyhow::{Context, Result, bail};
 use crate::{board, build, command, model};
 
 /// What the model is asked to do with the list of commits that follows on stdin.
-const INSTRUCTION: &str = "Below are the latest commits of a software project. \
-    Write a short standup update in plain English: what was done, in two or three sentences.";
-const COMMITS_MAX: &str = "12";
-/// Keeps prompt and template below some 600 tokens, so that the first word comes soon.
-const LOG_BYTES_MAX: usize = 1600;
+const INSTRUCTION: &str =
+    "Summarize these git commits as a short standup update, in two sentences:";
+/// More than a handful, and a model of this size starts to recite.
+const COMMITS_MAX: &str = "5";
+/// Keeps prompt and template below some 300 tokens, so that the first word comes soon.
+const LOG_BYTES_MAX: usize = 800;
 const ANSWER_TOKENS_MAX: &str = "160";
 
 /// Sets up what the demo needs, then streams the model's answer to stdout.
@@ -61,8 +62,7 @@ fn commits() -> Result<String> {
     log.args([
         "log",
         "--no-merges",
-        "--date=short",
-        "--pretty=format:%ad %s",
+        "--pretty=format:- %s",
         "-n",
         COMMITS_MAX,
     ]);

@@ -1,0 +1,105 @@
+//! The AArch64 tiers, in assembly: one `.S` file for each kernel, the symbol its stem.
+//!
+//! # How the kernels are written
+//!
+//! A vector of a record is `[8 rows][4 k]`, so its halves are two registers of four rows, and
+//! their quarters of two. A lane belongs to one row from the first load to the last store, and
+//! rows 0-3 and 4-7 take turns, which leaves every accumulator three cycles of rest.
+//! - `neon_dotprod`: SDOT by element multiplies a register with four activations that all rows
+//!   share, and adds the products up in the lane of the row.
+//! - `neon`, for cores without SDOT: SMULL multiplies two rows with the four activations, repeated
+//!   by LD1R, and sums stay in i16 for as long as the format allows. Each file says why they fit.
+//!
+//! The first target is the Cortex-A55: in order, two instructions a cycle, of which one may be a
+//! 128-bit vector operation. So most lines hold two instructions, and a line is a cycle: in the
+//! left column the vector pipe, in the right what issues beside it. Four things follow from that.
+//! - A 128-bit load would block both columns for two cycles. Weights are loaded as `ldr d` and
+//!   `ldr x` and joined by `ins`, each of which fits beside a vector operation; activations, which
+//!   are used by element, as `ldr d` alone.
+//! - `fmov d, xzr` clears a register in the right column.
+//! - A load stands three lines before its use, four if its value goes through `ins`.
+//! - `prfm` asks for each cache line 2 KiB ahead. That may lie past the end, where a prefetch does
+//!   no harm; a load never does.
+//!
+//! Each file states the cycles of its loop by a model of that core: `neon` files too, for
+//! comparison, as the cores that they are for have no model here. Nothing but the speed depends on
+//! the order, and cores that reorder by themselves need none of it.
+//!
+//! # Registers
+//!
+//! | | |
+//! |---|---|
+//! | x0 | weights: the record at hand |
+//! | x1 | groups left |
+//! | x2 | records of a group |
+//! | x3 | activations |
+//! | x4 | where the next eight results go |
+//! | x5 | activations: the record at hand |
+//! | x6 | records left |
+//! | x7, x8, ... | upper halves of vectors on their way to `ins` |
+//! | v0, v1 | float sums of rows 0-3 and 4-7 |
+//! | v4, v5, ... | activations |
+//! | v16 - v31 | weights, and what each file says |
+//!
+//! Labels are `1` for a group, `2` for a record, `3` for the way out, `9` for a table. The kernels
+//! are leaves, do not touch the stack, x18 or a register that is the caller's, and read nothing
+//! outside their records. Macros are purged and the architecture extension is taken back at the
+//! end of a file: the assembler would carry both into the next.
+#![allow(unsafe_code)] // assembly; the contract is `registry::Gemv`
+
+use core::arch::global_asm;
+
+global_asm!(include_str!("gemv_q4_0_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q4_1_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q5_0_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q8_0_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q4_k_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q5_k_neon.S"), options(raw));
+global_asm!(include_str!("gemv_q6_k_neon.S"), options(raw));
+
+global_asm!(include_str!("gemv_q4_0_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q4_1_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q5_0_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q8_0_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q4_k_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q5_k_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q6_k_neon_dotprod.S"), options(raw));
+
+/// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
+macro_rules! gemv {
+    ($($name:ident)*) => {
+        unsafe extern "C" {
+            $(
+                /// The kernel of that file; see [`Gemv`](crate::registry::Gemv).
+                ///
+                /// # Safety
+                /// As for every [`Gemv`](crate::registry::Gemv).
+                pub fn $name(
+                    weights: *const u8,
+                    groups: usize,
+                    records: usize,
+                    activations: *const u8,
+                    out: *mut f32,
+                );
+            )*
+        }
+    };
+}
+
+gemv! {
+    gemv_q4_0_neon
+    gemv_q4_1_neon
+    gemv_q5_0_neon
+    gemv_q8_0_neon
+    gemv_q4_k_neon
+    gemv_q5_k_neon
+    gemv_q6_k_neon
+
+    gemv_q4_0_neon_dotprod
+    gemv_q4_1_neon_dotprod
+    gemv_q5_0_neon_dotprod
+    gemv_q8_0_neon_dotprod
+    gemv_q4_k_neon_dotprod
+    gemv_q5_k_neon_dotprod
+    gemv_q6_k_neon_dotprod
+}

@@ -1,0 +1,270 @@
+//! The choice among the kernels, and the safe way to call the chosen ones.
+//!
+//! A [`Kernels`] comes from [`Kernels::resolve`] alone, so holding one is the proof that its
+//! kernels can be called on this CPU. Its methods check what else a kernel needs, the sizes, and
+//! call it.
+#![allow(unsafe_code)] // the calls for which `Kernels` is the proof
+
+use crate::activation::ActivationFormat;
+use crate::features::{Features, Isa};
+use crate::format::WeightFormat;
+use crate::registry::{Gemv, KERNELS, Kernel, Operation};
+use crate::vector::{Attention, KvView, VectorOps};
+
+/// Why there are no [`Kernels`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResolveError {
+    /// A forced kernel is not in the list, or not one for that format.
+    UnknownKernel {
+        /// The format that it was wanted for.
+        format: WeightFormat,
+    },
+    /// A forced kernel needs what the CPU lacks.
+    KernelNeeds {
+        /// The kernel.
+        kernel: &'static str,
+        /// What is lacking.
+        missing: Features,
+    },
+}
+
+/// A kernel and the function that its operation holds.
+type Choice<F> = (&'static Kernel, F);
+
+/// One kernel for each operation, all of which this CPU can run.
+#[derive(Clone, Copy)]
+pub struct Kernels {
+    /// In the order of [`WeightFormat::ALL`].
+    gemv: [Choice<Gemv>; WeightFormat::ALL.len()],
+    vector: Choice<&'static VectorOps>,
+}
+
+impl Kernels {
+    /// The strongest kernel for each operation that a CPU with `have` can run, except where
+    /// `forced` names one for a format.
+    ///
+    /// `have` is what was detected on this CPU, less what is masked: a feature that is claimed and
+    /// missing ends in an illegal instruction.
+    pub fn resolve(have: Features, forced: &[(WeightFormat, &str)]) -> Result<Self, ResolveError> {
+        let mut gemv = WeightFormat::ALL.map(|format| strongest(gemv_kernels(format), have));
+        for &(format, name) in forced {
+            let choice = gemv_kernels(format)
+                .find(|(kernel, _)| kernel.name == name)
+                .ok_or(ResolveError::UnknownKernel { format })?;
+            let missing = choice.0.isa.needs().without(have);
+            if missing != Features::NONE {
+                return Err(ResolveError::KernelNeeds {
+                    kernel: choice.0.name,
+                    missing,
+                });
+            }
+            gemv[format as usize] = choice;
+        }
+        Ok(Self {
+            gemv,
+            vector: strongest(vector_kernels(), have),
+        })
+    }
+
+    /// The kernel chosen for a format.
+    pub fn gemv_kernel(&self, format: WeightFormat) -> &'static Kernel {
+        self.gemv[format as usize].0
+    }
+
+    /// The kernel chosen for the float operations.
+    pub fn vector_kernel(&self) -> &'static Kernel {
+        self.vector.0
+    }
+
+    /// Whether something faster than the reference serves a format.
+    pub fn has_fast_gemv(&self, format: WeightFormat) -> bool {
+        self.gemv_kernel(format).isa != Isa::Reference
+    }
+
+    /// Matrix times vector: `out[i]` becomes the product of row `i` of the packed `weights` with
+    /// the quantised `activations`.
+    ///
+    /// # Panics
+    /// If `columns` is zero or not whole blocks, `out` not whole groups, or a buffer has not
+    /// exactly the bytes that these make.
+    pub fn gemv(
+        &self,
+        format: WeightFormat,
+        weights: &[u8],
+        columns: usize,
+        activations: &[u8],
+        out: &mut [f32],
+    ) {
+        let records = columns / format.block_len();
+        assert!(
+            records > 0 && columns.is_multiple_of(format.block_len()),
+            "whole blocks"
+        );
+        assert!(out.len().is_multiple_of(8), "whole groups");
+        assert_eq!(
+            weights.len(),
+            format.packed_bytes(out.len(), columns),
+            "bytes of weights"
+        );
+        assert_eq!(
+            activations.len(),
+            format.activation().bytes(columns),
+            "bytes of activations"
+        );
+        let (_, gemv) = self.gemv[format as usize];
+        let (groups, out) = (out.len() / 8, out.as_mut_ptr());
+        // SAFETY: `resolve` took this kernel for the features of the CPU; the asserts above
+        // checked that the buffers are as long as `groups` and `records` make them, and that
+        // there is a record; `out` is borrowed for writing.
+        unsafe { gemv(weights.as_ptr(), groups, records, activations.as_ptr(), out) };
+    }
+
+    /// See [`VectorOps::rms_norm`].
+    pub fn rms_norm(&self, x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
+        // SAFETY: `resolve` took this tier for the features of the CPU; it asserts the rest.
+        unsafe { (self.vector.1.rms_norm)(x, weight, epsilon, out) }
+    }
+
+    /// See [`VectorOps::rope`].
+    pub fn rope(&self, x: &mut [f32], table: &[f32]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.rope)(x, table) }
+    }
+
+    /// See [`VectorOps::silu_mul`].
+    pub fn silu_mul(&self, gate: &mut [f32], up: &[f32]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.silu_mul)(gate, up) }
+    }
+
+    /// See [`VectorOps::add`].
+    pub fn add(&self, x: &mut [f32], y: &[f32]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.add)(x, y) }
+    }
+
+    /// See [`VectorOps::softmax`].
+    pub fn softmax(&self, x: &mut [f32]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.softmax)(x) }
+    }
+
+    /// Floats to activation records. See [`VectorOps::quantize_per_32`] and
+    /// [`VectorOps::quantize_per_256`].
+    pub fn quantize(&self, format: ActivationFormat, x: &[f32], out: &mut [u8]) {
+        let quantize = match format {
+            ActivationFormat::Per32 => self.vector.1.quantize_per_32,
+            ActivationFormat::Per256 => self.vector.1.quantize_per_256,
+        };
+        // SAFETY: as for `rms_norm`.
+        unsafe { quantize(x, out) }
+    }
+
+    /// See [`VectorOps::attend_f32`].
+    pub fn attend_f32(&self, kv: KvView<'_, f32>, attention: Attention<'_>) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.attend_f32)(kv, attention) }
+    }
+
+    /// See [`VectorOps::attend_f16`].
+    pub fn attend_f16(&self, kv: KvView<'_, u16>, attention: Attention<'_>) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.attend_f16)(kv, attention) }
+    }
+
+    /// See [`VectorOps::to_f16`].
+    pub fn to_f16(&self, x: &[f32], out: &mut [u16]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.to_f16)(x, out) }
+    }
+}
+
+/// The GEMVs of one format, weakest first.
+fn gemv_kernels(format: WeightFormat) -> impl Iterator<Item = Choice<Gemv>> {
+    KERNELS
+        .iter()
+        .filter_map(move |kernel| match kernel.operation {
+            Operation::Gemv(of, gemv) if of == format => Some((kernel, gemv)),
+            _ => None,
+        })
+}
+
+/// The tiers of the float operations, weakest first.
+fn vector_kernels() -> impl Iterator<Item = Choice<&'static VectorOps>> {
+    KERNELS.iter().filter_map(|kernel| match kernel.operation {
+        Operation::Vector(operations) => Some((kernel, operations)),
+        _ => None,
+    })
+}
+
+fn strongest<F>(choices: impl Iterator<Item = Choice<F>>, have: Features) -> Choice<F> {
+    choices
+        .filter(|(kernel, _)| have.has(kernel.isa.needs()))
+        .max_by_key(|(kernel, _)| kernel.priority)
+        .expect("the reference tier has every operation and needs nothing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_features_every_kernel_is_the_reference() {
+        let kernels = Kernels::resolve(Features::NONE, &[]).unwrap();
+        assert_eq!(kernels.vector_kernel().isa, Isa::Reference);
+        for format in WeightFormat::ALL {
+            assert_eq!(kernels.gemv_kernel(format).isa, Isa::Reference);
+            assert!(!kernels.has_fast_gemv(format));
+        }
+    }
+
+    #[test]
+    fn list_is_weakest_first_and_no_name_stands_twice() {
+        for (i, kernel) in KERNELS.iter().enumerate() {
+            for other in &KERNELS[..i] {
+                assert_ne!(kernel.name, other.name);
+                assert!(
+                    other.isa <= kernel.isa,
+                    "{} before {}",
+                    other.name,
+                    kernel.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn forced_kernels_are_taken_or_refused_with_the_reason() {
+        let all = KERNELS
+            .iter()
+            .fold(Features::NONE, |all, kernel| all.with(kernel.isa.needs()));
+        let forced = [(WeightFormat::Q5_0, "gemv_q5_0_reference")];
+        let kernels = Kernels::resolve(all, &forced).unwrap();
+        assert!(!kernels.has_fast_gemv(WeightFormat::Q5_0));
+
+        let wrong_format = [(WeightFormat::Q4_0, "gemv_q5_0_reference")];
+        let unknown = ResolveError::UnknownKernel {
+            format: WeightFormat::Q4_0,
+        };
+        assert_eq!(Kernels::resolve(all, &wrong_format).err(), Some(unknown));
+
+        for kernel in KERNELS.iter().filter(|kernel| kernel.isa != Isa::Reference) {
+            if let Operation::Gemv(format, _) = kernel.operation {
+                let error = Kernels::resolve(Features::NONE, &[(format, kernel.name)]).err();
+                let missing = kernel.isa.needs();
+                let expected = ResolveError::KernelNeeds {
+                    kernel: kernel.name,
+                    missing,
+                };
+                assert_eq!(error, Some(expected));
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes of weights")]
+    fn gemv_with_a_byte_too_few_is_refused() {
+        let kernels = Kernels::resolve(Features::NONE, &[]).unwrap();
+        kernels.gemv(WeightFormat::Q4_0, &[0; 143], 32, &[0; 48], &mut [0.0; 8]);
+    }
+}

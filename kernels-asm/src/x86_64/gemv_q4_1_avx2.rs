@@ -1,0 +1,67 @@
+//! GEMV of Q4_1 with AVX2.
+
+use super::{
+    Arguments, add_products, high_nibbles, load, load_f16, low_nibbles, prefetch, repeat,
+    repeat_f32, widen,
+};
+use crate::pack::q4_1::{D, M, RECORD};
+use core::arch::x86_64::*;
+
+/// The kernel; see [`Gemv`](crate::registry::Gemv).
+///
+/// # Safety
+/// As for every [`Gemv`](crate::registry::Gemv).
+#[target_feature(enable = "avx2,fma,f16c")]
+pub unsafe extern "C" fn gemv_q4_1_avx2(
+    weights: *const u8,
+    groups: usize,
+    records: usize,
+    activations: *const u8,
+    out: *mut f32,
+) {
+    let arguments = Arguments {
+        weights,
+        groups,
+        records,
+        activations,
+        out,
+    };
+    // SAFETY: the caller keeps the contract of `Gemv`; `rows` reads records of this format.
+    unsafe { arguments.run(RECORD, rows::<2>, rows::<1>) }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn rows<const N: usize>(
+    mut weights: [*const u8; N],
+    records: usize,
+    activations: *const u8,
+) -> [__m256; N] {
+    let mut acc = [_mm256_setzero_ps(); N];
+    for record in 0..records {
+        // SAFETY: the caller vouches for `records` records at every pointer.
+        unsafe {
+            let x = activations.add(48 * record);
+            let mut sums = [_mm256_setzero_si256(); N];
+            for v in 0..4 {
+                let (x_low, x_high) = (repeat(x.add(4 * v)), repeat(x.add(16 + 4 * v)));
+                for (w, sums) in weights.iter().zip(&mut sums) {
+                    if v % 2 == 0 {
+                        prefetch(w.add(40 * v));
+                    }
+                    // An i16 takes 8 * 2 * 15 * 127 = 30480.
+                    let q = load(w.add(32 * v));
+                    *sums = add_products(*sums, low_nibbles(q), x_low);
+                    *sums = add_products(*sums, high_nibbles(q), x_high);
+                }
+            }
+            for ((w, sums), acc) in weights.iter_mut().zip(sums).zip(&mut acc) {
+                let product = _mm256_cvtepi32_ps(widen(sums));
+                let scale = _mm256_mul_ps(load_f16(w.add(D)), repeat_f32(x.add(32)));
+                *acc = _mm256_fmadd_ps(product, scale, *acc);
+                *acc = _mm256_fmadd_ps(load_f16(w.add(M)), repeat_f32(x.add(36)), *acc);
+                *w = w.add(RECORD);
+            }
+        }
+    }
+    acc
+}

@@ -1,0 +1,194 @@
+//! Every way a run can fail: the rooms' errors in one sum, and the exit code of each.
+
+use crate::arena::ArenaError;
+use crate::chat::ChatError;
+use crate::gguf::GgufError;
+use crate::load::LoadError;
+use crate::model::ConfigError;
+use crate::options::UsageError;
+use crate::plan::DoesNotFit;
+use crate::sampler::SamplerError;
+use crate::sys::Errno;
+use crate::tokenizer::{StopError, TokenizerError};
+use core::ffi::CStr;
+use core::fmt;
+use kernels_asm::features::{Features, Isa};
+use kernels_asm::registry::ResolveError;
+
+/// Why a run failed.
+#[derive(Clone, Copy, Debug)]
+pub enum Error {
+    /// The command line.
+    Usage(UsageError),
+    /// `--isa` asks for what the CPU lacks.
+    CpuFeature {
+        /// The tier asked for.
+        isa: Isa,
+        /// What it needs and the CPU lacks.
+        missing: Features,
+    },
+    /// `--kernel` asks for what does not exist or the CPU lacks.
+    Kernel(ResolveError),
+    /// A file could not be opened, read or written.
+    File {
+        /// Its path.
+        path: &'static CStr,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// The model's path is no regular file and no block device.
+    NotAFile {
+        /// The path.
+        path: &'static CStr,
+    },
+    /// The model's container is malformed.
+    Gguf(GgufError),
+    /// The model cannot be run.
+    Config(ConfigError),
+    /// The vocabulary cannot be used, or the text not be encoded.
+    Tokenizer(TokenizerError),
+    /// The chat template cannot be used.
+    Chat(ChatError),
+    /// A stop text cannot be used.
+    Stop(StopError),
+    /// The weights could not be loaded.
+    Load(LoadError),
+    /// The vocabulary and the embedding disagree on the number of tokens.
+    VocabularySize {
+        /// Texts in the vocabulary.
+        texts: usize,
+        /// Rows of the embedding.
+        rows: usize,
+    },
+    /// The plan exceeds the budget.
+    DoesNotFit(DoesNotFit),
+    /// The prompt has more tokens than the context.
+    PromptTooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Tokens of the context.
+        context: usize,
+    },
+    /// The prompt has more bytes than are read.
+    PromptTooLarge {
+        /// Bytes that are read at most.
+        bytes_max: usize,
+    },
+    /// An empty prompt, for a model without a start token.
+    EmptyPrompt,
+    /// A token id that the vocabulary does not have, or a word that is no number.
+    BadPromptId,
+    /// stdout is closed or full.
+    Output(Errno),
+    /// No token could be chosen.
+    Sampler(SamplerError),
+    /// The kernel gives no memory or no thread.
+    System(Errno),
+    /// The plan and the code disagree.
+    Arena(ArenaError),
+}
+
+impl Error {
+    /// The exit code, as documented in `--help`.
+    pub fn exit_code(&self) -> u8 {
+        use Error::*;
+        match self {
+            System(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
+            Usage(_) | Stop(_) | BadPromptId | EmptyPrompt => 2,
+            Kernel(ResolveError::UnknownKernel { .. }) => 2,
+            Chat(ChatError::UnknownName { .. } | ChatError::NeedsTemplate) => 2,
+            CpuFeature { .. } | Kernel(ResolveError::KernelNeeds { .. }) => 3,
+            File { .. } | NotAFile { .. } | Load(LoadError::Read { .. }) => 4,
+            Gguf(_) | Config(_) | Chat(_) | Load(_) | VocabularySize { .. } => 5,
+            Tokenizer(TokenizerError::Arena(_)) => 1,
+            Tokenizer(_) => 5,
+            DoesNotFit(_) => 6,
+            PromptTooLong { .. } | PromptTooLarge { .. } => 7,
+            Output(_) => 8,
+            Sampler(SamplerError::NotFinite { .. }) => 9,
+            Sampler(SamplerError::BadSetting { .. }) => 2,
+            Sampler(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Error::*;
+        match *self {
+            Usage(error) => write!(f, "{error} (see --help)"),
+            CpuFeature { isa, missing } => {
+                write!(f, "--isa {}: this CPU lacks", isa.name())?;
+                missing.names().try_for_each(|name| write!(f, " {name}"))
+            }
+            Kernel(ResolveError::UnknownKernel { format }) => {
+                write!(
+                    f,
+                    "--kernel: no such kernel of {} (see rushlight kernels)",
+                    format.name()
+                )
+            }
+            Kernel(ResolveError::KernelNeeds { kernel, missing }) => {
+                write!(f, "--kernel: {kernel} needs what is missing or masked:")?;
+                missing.names().try_for_each(|name| write!(f, " {name}"))
+            }
+            File { path, errno } => write!(f, "{}: {errno}", path.to_bytes().escape_ascii()),
+            NotAFile { path } => write!(
+                f,
+                "{}: neither a file nor a block device",
+                path.to_bytes().escape_ascii()
+            ),
+            Gguf(error) => error.fmt(f),
+            Config(error) | Load(LoadError::Config(error)) => error.fmt(f),
+            Tokenizer(error) => error.fmt(f),
+            Chat(error) => error.fmt(f),
+            Stop(error) => write!(f, "-r: {error}"),
+            Load(LoadError::Read { tensor, errno }) => write!(f, "tensor {tensor}: {errno}"),
+            VocabularySize { texts, rows } => {
+                write!(
+                    f,
+                    "the vocabulary has {texts} texts, the embedding {rows} rows"
+                )
+            }
+            DoesNotFit(unfit) => unfit.fmt(f),
+            PromptTooLong { tokens, context } => {
+                write!(f, "prompt of {tokens} tokens, context of {context} (-c)")
+            }
+            PromptTooLarge { bytes_max } => write!(f, "prompt of more than {bytes_max} bytes"),
+            EmptyPrompt => f.write_str("the prompt is empty"),
+            BadPromptId => f.write_str("--prompt-ids: not a token id of this vocabulary"),
+            Output(errno) => write!(f, "output: {errno}"),
+            Sampler(error) => error.fmt(f),
+            System(errno) => errno.fmt(f),
+            Arena(error) | Load(LoadError::Arena(error)) => write!(
+                f,
+                "internal: {} bytes wanted, {} planned; please report this",
+                error.wanted, error.left
+            ),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($error:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Error::$variant(error)
+            }
+        })*
+    };
+}
+
+from! {
+    UsageError => Usage,
+    ResolveError => Kernel,
+    GgufError => Gguf,
+    ConfigError => Config,
+    TokenizerError => Tokenizer,
+    ChatError => Chat,
+    SamplerError => Sampler,
+    StopError => Stop,
+    LoadError => Load,
+    DoesNotFit => DoesNotFit,
+    ArenaError => Arena,
+}

@@ -1,0 +1,345 @@
+//! The loop: prompt ids through the model in chunks, then one token after the other.
+
+use crate::arena::{Forward, Open, Region};
+use crate::cpu;
+use crate::error::Error;
+use crate::kv::KvCache;
+use crate::log::Log;
+use crate::model::Engine;
+use crate::options::Options;
+use crate::output::Output;
+use crate::profile::{Bucket, Profile};
+use crate::sampler::Sampler;
+use crate::sys::{self, Fd};
+use crate::tokenizer::{Flow, TextStream, Tokenizer};
+
+/// Why generation ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Finish {
+    /// A stop string.
+    Stop,
+    /// As many tokens as were asked for.
+    Length,
+    /// An end token of the model.
+    Eos,
+    /// The context is full.
+    Context,
+    /// A signal; with the exit code that it asks for.
+    Cancel(u8),
+}
+
+impl Finish {
+    /// In the words of the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+            Finish::Eos => "eos",
+            Finish::Context => "context",
+            Finish::Cancel(_) => "cancel",
+        }
+    }
+
+    /// The process's exit code.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Finish::Cancel(code) => code,
+            _ => 0,
+        }
+    }
+}
+
+/// When what happened, and how much of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    began: u64,
+    /// The first token was chosen.
+    first: u64,
+    /// The last token was chosen.
+    last: u64,
+    /// Tokens chosen.
+    generated: usize,
+    mhz: Option<u64>,
+}
+
+/// One conversation in progress.
+pub struct Generator<'g, 'm, 'k> {
+    /// The command line.
+    pub options: &'g Options,
+    /// Where events go.
+    pub log: &'g Log,
+    /// The vocabulary.
+    pub tokenizer: &'g Tokenizer<'m>,
+    /// The model.
+    pub engine: &'g mut Engine<'m>,
+    /// Keys and values so far.
+    pub cache: &'g mut KvCache<'k>,
+    /// Ids so far; the first `position` of them are in the cache.
+    pub history: &'g mut [u32],
+    /// Tokens evaluated.
+    pub position: usize,
+    /// Chooses tokens.
+    pub sampler: Sampler,
+    /// Holds back incomplete characters and possible stop strings.
+    pub stream: TextStream<'g>,
+    /// stdout.
+    pub output: Output,
+    /// `--logits`.
+    pub logits_file: Option<Fd>,
+    /// The sampler's seed, for the log.
+    pub seed: u64,
+    /// What was planned, for the log.
+    pub plan_bytes: usize,
+    /// The processor of the first thread, for the log.
+    pub first_cpu: u32,
+    /// When what happened.
+    pub times: Times,
+    /// What was spent until the last token's line, and when that was.
+    pub mark: (Profile, u64),
+}
+
+impl Generator<'_, '_, '_> {
+    /// Runs the prompt, whose ids are the first `prompt_len` of `history`, and generates.
+    ///
+    /// # Errors
+    /// The output is closed, or a logit is no number.
+    pub fn run(
+        &mut self,
+        prompt_len: usize,
+        forward: &mut Region<'_, Forward>,
+    ) -> Result<Finish, Error> {
+        self.times = Times {
+            began: sys::now(),
+            mhz: cpu::frequency_mhz(self.first_cpu),
+            ..Times::default()
+        };
+        self.engine.profile.start();
+        self.mark = (self.engine.profile, self.times.began);
+        let finish = self.generate(prompt_len, forward);
+        // Whatever ended it: text that was made is not lost.
+        self.write_rest()?;
+        self.log_end(prompt_len, finish?);
+        finish
+    }
+
+    fn generate(
+        &mut self,
+        prompt_len: usize,
+        forward: &mut Region<'_, Forward>,
+    ) -> Result<Finish, Error> {
+        match self.prefill(prompt_len, forward)? {
+            Progress::Token(id) => self.decode(id, forward),
+            Progress::Finished(finish) => Ok(finish),
+        }
+    }
+
+    /// The prompt, a chunk at a time. The first token comes from the last chunk's logits.
+    fn prefill(
+        &mut self,
+        prompt_len: usize,
+        forward: &mut Region<'_, Forward>,
+    ) -> Result<Progress, Error> {
+        let batch = self.engine.plan.batch;
+        while self.position < prompt_len {
+            if let Some(code) = sys::pending_signal() {
+                return Ok(Progress::Finished(Finish::Cancel(code)));
+            }
+            let len = batch.min(prompt_len - self.position);
+            let wanted = self.options.tokens_max > 0 && self.position + len == prompt_len;
+            let id = self.step(len, wanted, &forward.open())?;
+            if let Some(id) = id {
+                self.times.first = sys::now();
+                self.log_token(id);
+                return Ok(Progress::Token(id));
+            }
+        }
+        Ok(Progress::Finished(Finish::Length))
+    }
+
+    /// One token after the other, from the first chosen one.
+    fn decode(&mut self, mut id: u32, forward: &mut Region<'_, Forward>) -> Result<Finish, Error> {
+        loop {
+            self.times.generated += 1;
+            self.times.last = sys::now();
+            if !self.options.ignore_eos && self.is_end(id) {
+                return Ok(Finish::Eos);
+            }
+            if self.write(id)? {
+                return Ok(Finish::Stop);
+            }
+            if self.times.generated == self.options.tokens_max {
+                return Ok(Finish::Length);
+            }
+            if let Some(code) = sys::pending_signal() {
+                return Ok(Finish::Cancel(code));
+            }
+            let Some(slot) = self.history.get_mut(self.position) else {
+                return Ok(Finish::Context);
+            };
+            *slot = id;
+            id = self
+                .step(1, true, &forward.open())?
+                .expect("a token was asked for");
+            self.log_token(id);
+        }
+    }
+
+    /// Runs the next `len` ids of the history, and chooses a token after them if one is `wanted`.
+    fn step(
+        &mut self,
+        len: usize,
+        wanted: bool,
+        scratch: &Open<'_, Forward>,
+    ) -> Result<Option<u32>, Error> {
+        let ids = &self.history[self.position..][..len];
+        let mut step = self
+            .engine
+            .forward(self.cache, scratch, ids, self.position)?;
+        self.position += len;
+        if let Some(file) = self.logits_file {
+            for token in 0..len {
+                let logits = self.engine.logits(&mut step, token);
+                write_floats(file, logits).map_err(Error::Output)?;
+            }
+        }
+        if !wanted {
+            return Ok(None);
+        }
+        let logits = self.engine.logits(&mut step, len - 1);
+        let (history, kernels) = (&self.history[..self.position], &self.engine.kernels);
+        let softmax = |x: &mut [f32]| kernels.softmax(x);
+        let id = self.sampler.sample(logits, history, &softmax, scratch)?;
+        self.engine.profile.lap(Bucket::Sample);
+        Ok(Some(id))
+    }
+}
+
+impl Generator<'_, '_, '_> {
+    fn is_end(&self, id: u32) -> bool {
+        self.tokenizer.end_tokens().contains(&id)
+    }
+
+    /// Writes a token; whether a stop string ends the text.
+    fn write(&mut self, id: u32) -> Result<bool, Error> {
+        if self.options.ids {
+            self.output.print(format_args!("{id}\n"))?;
+            self.output.flush()?;
+            return Ok(false);
+        }
+        let (stream, output) = (&mut self.stream, &mut self.output);
+        let mut written = Ok(());
+        let flow = stream.push(self.tokenizer.token_bytes(id), &mut |bytes| {
+            written = written.and_then(|()| output.bytes(bytes));
+        });
+        written?;
+        self.output.flush()?;
+        Ok(flow != Flow::Continue)
+    }
+
+    /// Writes what the stream held back.
+    fn write_rest(&mut self) -> Result<(), Error> {
+        let (stream, output) = (&mut self.stream, &mut self.output);
+        let mut written = Ok(());
+        stream.finish(&mut |bytes| written = written.and_then(|()| output.bytes(bytes)));
+        written?;
+        self.output.flush()
+    }
+
+    /// The line of a token under `--profile`: what was spent since the line before it. The first
+    /// token's is the prefill.
+    fn log_token(&mut self, id: u32) {
+        if !self.options.profile {
+            return;
+        }
+        let (profile, now) = (self.engine.profile, sys::now());
+        let (profile_before, before) = core::mem::replace(&mut self.mark, (profile, now));
+        let spent = profile.since(&profile_before);
+        let ms = |bucket| spent.ns(bucket) as f64 / 1e6;
+        drop(
+            self.log
+                .event("token")
+                .number("i", self.times.generated as u64 + 1)
+                .number("id", id.into())
+                .decimal("ms", (now - before) as f64 / 1e6)
+                .decimal("matmul", ms(Bucket::Matmul))
+                .decimal("attn", ms(Bucket::Attention))
+                .decimal("norm", ms(Bucket::Norm))
+                .decimal("rope", ms(Bucket::Rope))
+                .decimal("sample", ms(Bucket::Sample))
+                .decimal("other", ms(Bucket::Other))
+                .number("rss_kb", cpu::resident_kb())
+                .number("majflt", sys::usage().major_faults),
+        );
+    }
+
+    /// The `end` line. Speeds are tokens per second of their own phase: prefill counts the
+    /// prompt's tokens, decode the tokens after the first, which came from the prefill.
+    fn log_end(&self, prompt_len: usize, finish: Finish) {
+        let Times {
+            began,
+            first,
+            last,
+            generated,
+            mhz,
+        } = self.times;
+        let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
+        let prefilled = if first == 0 { sys::now() } else { first };
+        let (prefill_ms, decode_ms) = (ms(began, prefilled), ms(first, last));
+        let decoded = generated.saturating_sub(1);
+        let weights: usize = self.engine.weights.step_bytes();
+        let mhz_now = cpu::frequency_mhz(self.first_cpu);
+        let throttled = match (mhz, mhz_now) {
+            (Some(before), Some(now)) if 10 * now < 9 * before => "yes",
+            (Some(_), Some(_)) => "no",
+            _ => "unknown",
+        };
+        let speed = |tokens: usize, ms: f64| {
+            if tokens == 0 {
+                0.0
+            } else {
+                tokens as f64 * 1e3 / ms
+            }
+        };
+        drop(
+            self.log
+                .event("end")
+                .number("prefill_tokens", prompt_len as u64)
+                .decimal("prefill_ms", prefill_ms)
+                .decimal("prefill_tok_s", speed(prompt_len, prefill_ms))
+                .number("generated", generated as u64)
+                .number("decode_tokens", decoded as u64)
+                .decimal("decode_ms", decode_ms)
+                .decimal("decode_tok_s", speed(decoded, decode_ms))
+                .decimal("ttft_ms", prefill_ms)
+                .decimal("gb_s", speed(decoded, decode_ms) * weights as f64 / 1e9)
+                .number("seed", self.seed)
+                .number("peak_rss_kb", sys::usage().peak_rss_kb)
+                .number("plan_kb", self.plan_bytes.div_ceil(1024) as u64)
+                .maybe("mhz", mhz_now)
+                .maybe("celsius", cpu::temperature_c())
+                .text("throttled", throttled)
+                .text("finish", finish.name()),
+        );
+    }
+}
+
+/// What a prompt led to.
+enum Progress {
+    /// A first token.
+    Token(u32),
+    /// Nothing more to do.
+    Finished(Finish),
+}
+
+/// Writes floats little-endian, through a small buffer.
+fn write_floats(file: Fd, floats: &[f32]) -> Result<(), sys::Errno> {
+    let mut buffer = [0; 4096];
+    for part in floats.chunks(buffer.len() / 4) {
+        let bytes = &mut buffer[..4 * part.len()];
+        for (bytes, float) in bytes.chunks_exact_mut(4).zip(part) {
+            bytes.copy_from_slice(&float.to_le_bytes());
+        }
+        file.write_all(bytes)?;
+    }
+    Ok(())
+}

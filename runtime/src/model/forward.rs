@@ -1,0 +1,522 @@
+//! One step: tokens in, the residual stream out, and from it logits.
+//!
+//! A step takes one token (decode) or a chunk of a prompt (prefill). Each token's numbers are
+//! computed by the same operations in the same order either way, and by whichever thread, so the
+//! result does not depend on the chunk, on the number of threads, or on the kernels.
+
+use super::config::Config;
+use super::rope::RopeTable;
+use super::weights::{Layer, Matrix, Weights};
+use crate::arena::{ArenaError, Chunks, Columns, Forward, Open, rounded};
+use crate::kv::KvCache;
+use crate::profile::{Bucket, Profile};
+use crate::sys::Team;
+use kernels_asm::activation::ActivationFormat::{self, Per32, Per256};
+use kernels_asm::pack::unpack_row;
+use kernels_asm::registry::Kernels;
+use kernels_asm::vector::{Attention, score_stride};
+
+/// Packed bytes that several tokens are multiplied with while they stay in the cache.
+const CACHE_BLOCK_BYTES: usize = 24 * 1024;
+
+/// How far below the greatest a logit still competes: `e^-4` of the greatest probability.
+const REFINE_MARGIN: f32 = 4.0;
+
+/// The sizes of a step's buffers.
+#[derive(Clone, Copy, Debug)]
+pub struct StepPlan {
+    config: Config,
+    /// Tokens of a step at most.
+    pub batch: usize,
+    threads: usize,
+    context: usize,
+    per_32: bool,
+    per_256: bool,
+}
+
+impl StepPlan {
+    /// For a model whose weights are known by shape and format.
+    pub fn new(
+        config: &Config,
+        weights: &Weights<'_>,
+        batch: usize,
+        threads: usize,
+        context: usize,
+    ) -> StepPlan {
+        let uses = |wanted| weights.matrices().any(|m| m.format.activation() == wanted);
+        let (per_32, per_256) = (uses(Per32), uses(Per256));
+        StepPlan {
+            config: *config,
+            batch,
+            threads,
+            context,
+            per_32,
+            per_256,
+        }
+    }
+
+    /// Widest input of a matrix.
+    fn input_max(&self) -> usize {
+        self.config
+            .width
+            .max(self.config.hidden)
+            .max(self.config.query_width())
+    }
+
+    /// Bytes of one token's activation records of a kind; nothing if no matrix reads them.
+    fn record_bytes(&self, format: ActivationFormat) -> usize {
+        let used = match format {
+            Per32 => self.per_32,
+            Per256 => self.per_256,
+        };
+        // A matrix that reads these has whole blocks; the widest input may be another's.
+        if used {
+            format.bytes(self.input_max().next_multiple_of(format.block_len()))
+        } else {
+            0
+        }
+    }
+
+    /// Floats of one thread's score rows.
+    fn scores(&self) -> usize {
+        self.config.group() * score_stride(self.context)
+    }
+
+    /// Bytes of the Forward scope that a step takes: [`Step::new`], line by line.
+    pub fn bytes(&self) -> usize {
+        let config = &self.config;
+        let rows = |width: usize| rounded(self.batch * width * size_of::<f32>());
+        2 * rows(config.width) // residual stream; normalised, then a projection back to it
+            + 2 * rows(config.query_width()) // queries; attention's result
+            + 2 * rows(config.kv_width()) // keys, values
+            + 2 * rows(config.hidden) // gate, up
+            + rounded(self.batch * self.record_bytes(Per32)) // activations of the block formats
+            + rounded(self.batch * self.record_bytes(Per256)) // activations of the K-quants
+            + rounded(self.threads * self.scores() * size_of::<f32>()) // attention scores
+            + rounded(self.logits() * size_of::<f32>()) // logits of one token
+    }
+
+    /// Floats of a token's logits, with those that fill up the last group of rows.
+    fn logits(&self) -> usize {
+        self.config.vocabulary.next_multiple_of(8)
+    }
+}
+
+/// One step: its buffers, in the Forward scope.
+pub struct Step<'f> {
+    /// Residual stream, `[tokens][width]`.
+    stream: &'f mut [f32],
+    normed: &'f mut [f32],
+    query: &'f mut [f32],
+    attended: &'f mut [f32],
+    key: &'f mut [f32],
+    value: &'f mut [f32],
+    gate: &'f mut [f32],
+    up: &'f mut [f32],
+    activations: Activations<'f>,
+    scores: &'f mut [f32],
+    logits: &'f mut [f32],
+}
+
+impl<'f> Step<'f> {
+    fn new(
+        scratch: &Open<'f, Forward>,
+        plan: &StepPlan,
+        tokens: usize,
+    ) -> Result<Self, ArenaError> {
+        let config = &plan.config;
+        Ok(Step {
+            stream: scratch.alloc(tokens * config.width)?,
+            normed: scratch.alloc(tokens * config.width)?,
+            query: scratch.alloc(tokens * config.query_width())?,
+            attended: scratch.alloc(tokens * config.query_width())?,
+            key: scratch.alloc(tokens * config.kv_width())?,
+            value: scratch.alloc(tokens * config.kv_width())?,
+            gate: scratch.alloc(tokens * config.hidden)?,
+            up: scratch.alloc(tokens * config.hidden)?,
+            activations: Activations {
+                per_32: scratch.alloc(tokens * plan.record_bytes(Per32))?,
+                per_256: scratch.alloc(tokens * plan.record_bytes(Per256))?,
+            },
+            scores: scratch.alloc(plan.threads * plan.scores())?,
+            logits: scratch.alloc(plan.logits())?,
+        })
+    }
+}
+
+/// The quantised input of the matrices that come next, one row of records per token.
+struct Activations<'f> {
+    per_32: &'f mut [u8],
+    per_256: &'f mut [u8],
+}
+
+impl Activations<'_> {
+    /// Quantises rows of `columns` floats into the kinds that `readers` read.
+    fn quantize<const N: usize>(
+        &mut self,
+        kernels: &Kernels,
+        rows: &[f32],
+        columns: usize,
+        readers: [&Matrix<'_>; N],
+    ) {
+        for (kind, records) in [(Per32, &mut *self.per_32), (Per256, &mut *self.per_256)] {
+            if readers
+                .iter()
+                .any(|matrix| matrix.format.activation() == kind)
+            {
+                let outs = records.chunks_exact_mut(kind.bytes(columns));
+                for (row, out) in rows.chunks_exact(columns).zip(outs) {
+                    kernels.quantize(kind, row, out);
+                }
+            }
+        }
+    }
+
+    /// The records of one token for a matrix.
+    fn row(&self, token: usize, matrix: &Matrix<'_>) -> &[u8] {
+        let kind = matrix.format.activation();
+        let records = match kind {
+            Per32 => &*self.per_32,
+            Per256 => &*self.per_256,
+        };
+        let bytes = kind.bytes(matrix.columns);
+        &records[token * bytes..][..bytes]
+    }
+}
+
+/// Everything that a step needs and that outlives it.
+pub struct Engine<'m> {
+    /// The model's shape.
+    pub config: Config,
+    /// Its weights.
+    pub weights: Weights<'m>,
+    /// Its rotary angles.
+    pub rope: RopeTable<'m>,
+    /// The kernels of this CPU.
+    pub kernels: Kernels,
+    /// The sizes of a step's buffers.
+    pub plan: StepPlan,
+    /// Who computes.
+    pub team: Team,
+    /// Where the time went.
+    pub profile: Profile,
+}
+
+impl Engine<'_> {
+    /// Runs `tokens` at `position` and after through all layers, and stores their keys and values.
+    ///
+    /// # Errors
+    /// The Forward scope is smaller than [`StepPlan::bytes`].
+    ///
+    /// # Panics
+    /// With more tokens than the plan's batch, or positions beyond the context: the caller's bounds.
+    pub fn forward<'f>(
+        &mut self,
+        cache: &mut KvCache<'_>,
+        scratch: &Open<'f, Forward>,
+        tokens: &[u32],
+        position: usize,
+    ) -> Result<Step<'f>, ArenaError> {
+        assert!(tokens.len() <= self.plan.batch, "a batch of tokens");
+        assert!(
+            position + tokens.len() <= self.plan.context,
+            "a position inside the context"
+        );
+        self.profile.lap(Bucket::Other); // what was done between two steps
+        let mut step = Step::new(scratch, &self.plan, tokens.len())?;
+        self.embed(tokens, step.stream);
+        self.profile.lap(Bucket::Other);
+        for index in 0..self.weights.layers.len() {
+            self.attention(cache, &mut step, index, position);
+            self.feed_forward(&mut step, index);
+        }
+        Ok(step)
+    }
+
+    /// Logits after one token of a step, `[vocabulary]`.
+    pub fn logits<'s>(&mut self, step: &'s mut Step<'_>, token: usize) -> &'s mut [f32] {
+        let Engine {
+            config,
+            weights,
+            kernels,
+            team,
+            profile,
+            ..
+        } = self;
+        let Step {
+            stream,
+            normed,
+            activations,
+            logits,
+            ..
+        } = step;
+        let (width, output) = (config.width, &weights.output);
+        let (row, normed) = (&stream[token * width..][..width], &mut normed[..width]);
+        kernels.rms_norm(row, weights.norm, config.norm_epsilon, normed);
+        activations.quantize(kernels, normed, width, [output]);
+        profile.lap(Bucket::Norm);
+        matmul(team, kernels, activations, 1, [(output, &mut **logits)]);
+        refine(kernels, output, activations, normed, logits);
+        profile.lap(Bucket::Matmul);
+        &mut logits[..config.vocabulary]
+    }
+
+    /// Rows of the embedding, unpacked.
+    fn embed(&self, tokens: &[u32], stream: &mut [f32]) {
+        let matrix = &self.weights.embedding;
+        for (&token, out) in tokens.iter().zip(stream.chunks_exact_mut(matrix.columns)) {
+            let (group, row) = (token as usize / 8, token as usize % 8);
+            unpack_row(
+                matrix.format,
+                matrix.row_range(8 * group, 8),
+                row,
+                matrix.columns,
+                out,
+            );
+        }
+    }
+
+    /// `stream += output(attention(rope(query), rope(key), value))` of the normalised stream.
+    fn attention(
+        &mut self,
+        cache: &mut KvCache<'_>,
+        step: &mut Step<'_>,
+        index: usize,
+        position: usize,
+    ) {
+        let Engine {
+            config,
+            weights,
+            kernels,
+            team,
+            profile,
+            ..
+        } = self;
+        let layer: &Layer<'_> = &weights.layers[index];
+        let Step {
+            stream,
+            normed,
+            query,
+            attended,
+            key,
+            value,
+            activations,
+            scores,
+            ..
+        } = step;
+        let tokens = stream.len() / config.width;
+
+        norm_rows(
+            kernels,
+            stream,
+            layer.attention_norm,
+            config.norm_epsilon,
+            normed,
+        );
+        let readers = [&layer.query, &layer.key, &layer.value];
+        activations.quantize(kernels, normed, config.width, readers);
+        profile.lap(Bucket::Norm);
+        let outputs = [
+            (&layer.query, &mut **query),
+            (&layer.key, &mut **key),
+            (&layer.value, &mut **value),
+        ];
+        matmul(team, kernels, activations, tokens, outputs);
+        profile.lap(Bucket::Matmul);
+
+        for token in 0..tokens {
+            let table = self.rope.position(position + token);
+            let (query_width, kv_width) = (config.query_width(), config.kv_width());
+            let key = &mut key[token * kv_width..][..kv_width];
+            kernels.rope(&mut query[token * query_width..][..query_width], table);
+            kernels.rope(key, table);
+            let value = &value[token * kv_width..][..kv_width];
+            cache.store(kernels, index, position + token, key, value);
+        }
+        profile.lap(Bucket::Rope);
+
+        attend_all(
+            team, kernels, cache, config, index, position, query, attended, scores,
+        );
+        profile.lap(Bucket::Attention);
+
+        activations.quantize(kernels, attended, config.query_width(), [&layer.output]);
+        profile.lap(Bucket::Norm);
+        matmul(
+            team,
+            kernels,
+            activations,
+            tokens,
+            [(&layer.output, &mut **normed)],
+        );
+        profile.lap(Bucket::Matmul);
+        kernels.add(stream, normed);
+        profile.lap(Bucket::Other);
+    }
+
+    /// `stream += down(silu(gate) * up)` of the normalised stream (SwiGLU, Shazeer 2020).
+    fn feed_forward(&mut self, step: &mut Step<'_>, index: usize) {
+        let Engine {
+            config,
+            weights,
+            kernels,
+            team,
+            profile,
+            ..
+        } = self;
+        let layer = &weights.layers[index];
+        let Step {
+            stream,
+            normed,
+            gate,
+            up,
+            activations,
+            ..
+        } = step;
+        let tokens = stream.len() / config.width;
+
+        norm_rows(
+            kernels,
+            stream,
+            layer.feed_forward_norm,
+            config.norm_epsilon,
+            normed,
+        );
+        activations.quantize(kernels, normed, config.width, [&layer.gate, &layer.up]);
+        profile.lap(Bucket::Norm);
+        let outputs = [(&layer.gate, &mut **gate), (&layer.up, &mut **up)];
+        matmul(team, kernels, activations, tokens, outputs);
+        profile.lap(Bucket::Matmul);
+        kernels.silu_mul(gate, up);
+        activations.quantize(kernels, gate, config.hidden, [&layer.down]);
+        profile.lap(Bucket::Norm);
+        matmul(
+            team,
+            kernels,
+            activations,
+            tokens,
+            [(&layer.down, &mut **normed)],
+        );
+        profile.lap(Bucket::Matmul);
+        kernels.add(stream, normed);
+        profile.lap(Bucket::Other);
+    }
+}
+
+/// Adds to the leading logits what the quantisation of their input lost.
+///
+/// The residual `normed - d * q` is quantised in its turn, and the rows of all groups that have a
+/// logit within [`REFINE_MARGIN`] of the greatest are multiplied with it. That is a few dozen rows
+/// as a rule; it spares the tokens that compete most of the error of 8-bit activations.
+fn refine(
+    kernels: &Kernels,
+    output: &Matrix<'_>,
+    activations: &mut Activations<'_>,
+    normed: &mut [f32],
+    logits: &mut [f32],
+) {
+    let format = output.format.activation();
+    format.subtract(activations.row(0, output), normed);
+    activations.quantize(kernels, normed, output.columns, [output]);
+    let residual = activations.row(0, output);
+    let greatest = logits[..output.rows]
+        .iter()
+        .copied()
+        .fold(f32::NEG_INFINITY, f32::max);
+    for (group, logits) in logits.chunks_exact_mut(8).enumerate() {
+        if logits
+            .iter()
+            .any(|&logit| logit >= greatest - REFINE_MARGIN)
+        {
+            let weights = output.row_range(8 * group, 8);
+            let mut lost = [0.0; 8];
+            kernels.gemv(output.format, weights, output.columns, residual, &mut lost);
+            kernels.add(logits, &lost);
+        }
+    }
+}
+
+/// RMSNorm of each row.
+fn norm_rows(kernels: &Kernels, rows: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
+    let width = weight.len();
+    for (row, out) in rows.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+        kernels.rms_norm(row, weight, epsilon, out);
+    }
+}
+
+/// Multiplies several matrices with the same input, in one region: members take row ranges of the
+/// first, then go on to the next without waiting.
+fn matmul<const N: usize>(
+    team: &mut Team,
+    kernels: &Kernels,
+    activations: &Activations<'_>,
+    tokens: usize,
+    outputs: [(&Matrix<'_>, &mut [f32]); N],
+) {
+    let members = team.len();
+    let jobs = outputs.map(|(matrix, out)| {
+        let step = rows_per_claim(matrix, tokens, members);
+        (matrix, Columns::new(out, matrix.rows_padded(), step))
+    });
+    team.run(&|_| {
+        for (matrix, columns) in &jobs {
+            while let Some(mut range) = columns.claim() {
+                let weights = matrix.row_range(range.start, range.len);
+                for token in 0..tokens {
+                    let input = activations.row(token, matrix);
+                    let out = range.row(token);
+                    kernels.gemv(matrix.format, weights, matrix.columns, input, out);
+                }
+            }
+        }
+    });
+}
+
+/// Rows that a member takes at a time: enough of them that claiming costs nothing, few enough that
+/// nobody is left waiting, and with several tokens no more than stay in the cache.
+fn rows_per_claim(matrix: &Matrix<'_>, tokens: usize, members: usize) -> usize {
+    let groups = matrix.rows.div_ceil(8);
+    let balanced = groups.div_ceil(if members == 1 { 1 } else { 4 * members });
+    let cached = CACHE_BLOCK_BYTES / matrix.format.group_bytes(matrix.columns);
+    let groups = if tokens > 1 {
+        balanced.min(cached)
+    } else {
+        balanced
+    };
+    8 * groups.max(1)
+}
+
+/// Attention of every token and KV head; each pair is one piece of work.
+#[allow(clippy::too_many_arguments)] // the parts of an engine and of its buffers, borrowed apart
+fn attend_all(
+    team: &mut Team,
+    kernels: &Kernels,
+    cache: &KvCache<'_>,
+    config: &Config,
+    layer: usize,
+    position: usize,
+    query: &[f32],
+    attended: &mut [f32],
+    scores: &mut [f32],
+) {
+    let group_width = config.group() * config.head_dim;
+    let scale = 1.0 / libm::sqrtf(config.head_dim as f32);
+    let scratch = Chunks::new(scores, scores.len() / team.len());
+    let pieces = Chunks::new(attended, group_width);
+    team.run(&|_| {
+        let Some((_, scores)) = scratch.claim() else {
+            return;
+        };
+        while let Some((piece, out)) = pieces.claim() {
+            let (token, head) = (piece / config.kv_heads, piece % config.kv_heads);
+            let attention = Attention {
+                queries: &query[piece * group_width..][..group_width],
+                heads: config.group(),
+                scale,
+                scores: &mut *scores,
+                out,
+            };
+            cache.attend(kernels, layer, head, position + token + 1, attention);
+        }
+    });
+}

@@ -1,0 +1,10 @@
+//! The model: what the file says it is, its weights, and the forward pass.
+
+pub mod config;
+pub mod forward;
+pub mod rope;
+pub mod weights;
+
+pub use config::{Config, ConfigError};
+pub use forward::{Engine, StepPlan};
+pub use weights::{Layer, Matrix, Weights};

@@ -1,0 +1,38 @@
+//! The model's file: opened, mapped for its header, and checked.
+
+use crate::error::Error;
+use crate::gguf::Gguf;
+use crate::options::{Options, UsageError};
+use crate::sys::{Fd, FileKind};
+
+/// An open model file with its checked header.
+pub struct ModelFile {
+    /// For reading tensors.
+    pub file: Fd,
+    /// Views of the mapping.
+    pub gguf: Gguf<'static>,
+}
+
+impl ModelFile {
+    /// Opens the file that `-m` names. Only its header is touched.
+    ///
+    /// # Errors
+    /// There is no such file, or it is no GGUF.
+    pub fn open(options: &Options) -> Result<ModelFile, Error> {
+        let path = options.model.ok_or(UsageError::MissingModel)?;
+        let unreadable = |errno| Error::File { path, errno };
+        let file = Fd::open(path).map_err(unreadable)?;
+        if !matches!(
+            file.kind().map_err(unreadable)?,
+            FileKind::Regular | FileKind::Block
+        ) {
+            return Err(Error::NotAFile { path });
+        }
+        let size = file.size().map_err(unreadable)?;
+        let bytes = file.map(size as usize).map_err(unreadable)?;
+        Ok(ModelFile {
+            file,
+            gguf: Gguf::check(bytes)?,
+        })
+    }
+}

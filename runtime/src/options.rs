@@ -1,0 +1,454 @@
+//! The command line: flags to settings. Names follow llama.cpp where it has one.
+//!
+//! Text flags (`-p`, `-sys`, `-r`) take the escapes `\n \t \r \\ \" \'` unless `--no-escape` is
+//! given; files and stdin are taken byte for byte.
+
+use crate::chat::ChatChoice;
+use crate::kv::KvFormat;
+use crate::log::LogFormat;
+use crate::sampler::Settings;
+use crate::tokenizer::STOPS_MAX;
+use core::ffi::CStr;
+use core::fmt;
+use heapless::Vec;
+use kernels_asm::features::Isa;
+use kernels_asm::format::WeightFormat;
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Command {
+    /// Prompt in, text out.
+    #[default]
+    Run,
+    /// Text in, token ids out.
+    Tokenize,
+    /// The memory plan, and no run.
+    Plan,
+    /// The list of kernels.
+    Kernels,
+    /// The list of flags.
+    Help,
+    /// Name and version.
+    Version,
+}
+
+/// Everything that the command line says.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // the flags are described in HELP
+pub struct Options {
+    pub command: Command,
+    pub model: Option<&'static CStr>,
+    pub prompt: Option<&'static CStr>,
+    pub prompt_file: Option<&'static CStr>,
+    pub prompt_ids: Option<&'static CStr>,
+    pub system: Option<&'static CStr>,
+    pub escape: bool,
+    pub tokens_max: usize,
+    pub context: Option<usize>,
+    pub batch: usize,
+    pub threads: Option<usize>,
+    pub cpu_range: Option<u64>,
+    pub seed: Option<u64>,
+    pub sampler: Settings,
+    pub ignore_eos: bool,
+    pub stops: Vec<&'static CStr, STOPS_MAX>,
+    pub chat: ChatChoice<'static>,
+    pub kv_format: Option<KvFormat>,
+    pub budget: Option<u64>,
+    pub force: bool,
+    pub mlock: bool,
+    pub isa: Option<Isa>,
+    pub kernels: Vec<(WeightFormat, &'static str), { WeightFormat::ALL.len() }>,
+    pub profile: bool,
+    pub logits: Option<&'static CStr>,
+    pub ids: bool,
+    pub bos: bool,
+    pub log_format: LogFormat,
+    pub log_file: Option<&'static CStr>,
+    pub verbose: bool,
+    pub quiet: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            command: Command::Run,
+            model: None,
+            prompt: None,
+            prompt_file: None,
+            prompt_ids: None,
+            system: None,
+            escape: true,
+            tokens_max: 128,
+            context: None,
+            batch: 64,
+            threads: None,
+            cpu_range: None,
+            seed: None,
+            sampler: Settings::default(),
+            ignore_eos: false,
+            stops: Vec::new(),
+            chat: ChatChoice::Auto,
+            kv_format: None,
+            budget: None,
+            force: false,
+            mlock: false,
+            isa: None,
+            kernels: Vec::new(),
+            profile: false,
+            logits: None,
+            ids: false,
+            bos: true,
+            log_format: LogFormat::Text,
+            log_file: None,
+            verbose: false,
+            quiet: false,
+        }
+    }
+}
+
+/// Why a command line was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UsageError {
+    /// A flag that does not exist.
+    UnknownFlag(&'static CStr),
+    /// A flag without its value.
+    MissingValue(&'static CStr),
+    /// A value that the flag does not take.
+    BadValue {
+        /// The flag.
+        flag: &'static CStr,
+        /// Its value.
+        value: &'static CStr,
+        /// What it takes.
+        wanted: &'static str,
+    },
+    /// More `-r` than there is room for.
+    TooManyStops,
+    /// No `-m`.
+    MissingModel,
+    /// No prompt, and stdin is a terminal.
+    MissingPrompt,
+}
+
+struct Shown(&'static CStr);
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.to_bytes().escape_ascii())
+    }
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            UsageError::UnknownFlag(flag) => write!(f, "unknown flag {}", Shown(flag)),
+            UsageError::MissingValue(flag) => write!(f, "flag {} needs a value", Shown(flag)),
+            UsageError::BadValue {
+                flag,
+                value,
+                wanted,
+            } => {
+                write!(
+                    f,
+                    "flag {} takes {wanted}, not \"{}\"",
+                    Shown(flag),
+                    Shown(value)
+                )
+            }
+            UsageError::TooManyStops => write!(f, "at most {STOPS_MAX} stop strings"),
+            UsageError::MissingModel => f.write_str("no model: -m FILE"),
+            UsageError::MissingPrompt => {
+                f.write_str("no prompt: -p TEXT, -f FILE, or text on stdin")
+            }
+        }
+    }
+}
+
+/// What `--help` prints.
+pub const HELP: &str = "\
+usage: rushlight [run] -m MODEL [-p TEXT | -f FILE | text on stdin] [flags]
+       rushlight plan | tokenize | kernels [flags]
+
+prompt
+  -m, --model FILE        GGUF model
+  -p, --prompt TEXT       prompt; text on stdin or of -f is joined to it by a blank line
+  -f, --file FILE         prompt from a file, byte for byte (- is stdin)
+  -sys TEXT               system prompt
+  --chat NAME|auto|none   chat template (auto: the file's own); --raw is --chat none
+  --no-escape             take \\n and the like in -p, -sys and -r as they stand
+  --prompt-ids FILE       token ids instead of text, separated by white space
+generation
+  -n, --predict N         tokens to generate at most (128)
+  -c, --ctx-size N        context in tokens (2048, or the model's if that is less)
+  -r, --stop TEXT         stop before this text; may be repeated
+  --ignore-eos            go on after an end token
+  -s, --seed N            seed of the sampler; printed if not given
+  --temp T                temperature; greedy unless given
+  --top-k N --top-p P --min-p P --repeat-penalty R --repeat-last-n N
+machine
+  -t, --threads N         threads (the cores of the fastest cluster)
+  --cpu-range A-B         processors to use
+  -b, --batch-size N      prompt tokens of a step (64)
+  -ctk, -ctv TYPE         KV cache: f32 or f16 (f16)
+  --budget BYTES          memory that the run may take (K, M, G)
+  --force                 run even if the plan exceeds the budget
+  --mlock                 keep all memory resident
+  --isa NAME              strongest instruction set to use (reference, avx2, neon, dotprod, ...)
+  --kernel FORMAT=NAME    kernel of a weight format
+output
+  --ids                   print token ids instead of text
+  --logits FILE           write the logits after every token, f32 rows
+  --profile               a log line per token
+  --log-format text|json  --log-file FILE  -v  -q
+  --no-bos                tokenize without the start token
+
+exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable,
+5 malformed or unsupported model, 6 does not fit, 7 prompt longer than the context,
+8 output closed, 9 NaN or Inf in logits, 130 SIGINT, 143 SIGTERM
+";
+
+/// A flag with the value that follows it.
+struct Flag<'a> {
+    name: &'static CStr,
+    rest: &'a mut dyn Iterator<Item = &'static CStr>,
+}
+
+impl Flag<'_> {
+    fn value(&mut self) -> Result<&'static CStr, UsageError> {
+        self.rest.next().ok_or(UsageError::MissingValue(self.name))
+    }
+
+    /// The value, converted.
+    fn parse<T>(
+        &mut self,
+        wanted: &'static str,
+        convert: impl FnOnce(&'static str) -> Option<T>,
+    ) -> Result<T, UsageError> {
+        let value = self.value()?;
+        let converted = value.to_str().ok().and_then(convert);
+        converted.ok_or(UsageError::BadValue {
+            flag: self.name,
+            value,
+            wanted,
+        })
+    }
+
+    fn count(&mut self, least: usize) -> Result<usize, UsageError> {
+        const MAX: usize = 1 << 24;
+        let wanted = if least == 0 {
+            "a number from 0"
+        } else {
+            "a number from 1"
+        };
+        self.parse(wanted, |text| {
+            text.parse()
+                .ok()
+                .filter(|count| (least..=MAX).contains(count))
+        })
+    }
+
+    fn float(&mut self) -> Result<f32, UsageError> {
+        self.parse("a number from 0", |text| {
+            text.parse()
+                .ok()
+                .filter(|number: &f32| number.is_finite() && *number >= 0.0)
+        })
+    }
+}
+
+impl Options {
+    /// Reads the arguments after the program's name.
+    ///
+    /// # Errors
+    /// An unknown flag, or a value that the flag does not take.
+    pub fn parse(
+        arguments: &mut dyn Iterator<Item = &'static CStr>,
+    ) -> Result<Options, UsageError> {
+        let mut options = Options::default();
+        let mut first = true;
+        while let Some(name) = arguments.next() {
+            let mut flag = Flag {
+                name,
+                rest: arguments,
+            };
+            let word = name.to_str().map_err(|_| UsageError::UnknownFlag(name))?;
+            let known = (first && options.command_word(word))
+                || options.prompt_flag(word, &mut flag)?
+                || options.generation_flag(word, &mut flag)?
+                || options.machine_flag(word, &mut flag)?
+                || options.output_flag(word, &mut flag)?;
+            if !known {
+                return Err(UsageError::UnknownFlag(name));
+            }
+            first = false;
+        }
+        Ok(options)
+    }
+
+    fn command_word(&mut self, word: &str) -> bool {
+        self.command = match word {
+            "run" => Command::Run,
+            "tokenize" => Command::Tokenize,
+            "plan" => Command::Plan,
+            "kernels" => Command::Kernels,
+            _ => return false,
+        };
+        true
+    }
+
+    fn prompt_flag(&mut self, word: &str, flag: &mut Flag<'_>) -> Result<bool, UsageError> {
+        match word {
+            "-m" | "--model" => self.model = Some(flag.value()?),
+            "-p" | "--prompt" => self.prompt = Some(flag.value()?),
+            "-f" | "--file" => self.prompt_file = Some(flag.value()?),
+            "--prompt-ids" => self.prompt_ids = Some(flag.value()?),
+            "-sys" | "--system-prompt" => self.system = Some(flag.value()?),
+            "--no-escape" => self.escape = false,
+            "--raw" => self.chat = ChatChoice::Raw,
+            "--chat" => {
+                self.chat = ChatChoice::from_name(flag.value()?.to_bytes());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn generation_flag(&mut self, word: &str, flag: &mut Flag<'_>) -> Result<bool, UsageError> {
+        match word {
+            "-n" | "--predict" | "--n-predict" => self.tokens_max = flag.count(0)?,
+            "-c" | "--ctx-size" => self.context = Some(flag.count(1)?),
+            "-r" | "--stop" | "--reverse-prompt" => {
+                let stop = flag.value()?;
+                self.stops
+                    .push(stop)
+                    .map_err(|_| UsageError::TooManyStops)?;
+            }
+            "--ignore-eos" => self.ignore_eos = true,
+            "-s" | "--seed" => {
+                // As llama.cpp: -1 asks for a random one.
+                self.seed = flag.parse("a number", |text| match text {
+                    "-1" => Some(None),
+                    text => text.parse().ok().map(Some),
+                })?;
+            }
+            "--temp" => self.sampler.temperature = flag.float()?,
+            "--top-k" => self.sampler.top_k = flag.count(0)? as u32,
+            "--top-p" => self.sampler.top_p = flag.float()?,
+            "--min-p" => self.sampler.min_p = flag.float()?,
+            "--repeat-penalty" => self.sampler.repeat_penalty = flag.float()?,
+            "--repeat-last-n" => self.sampler.repeat_last_n = flag.count(0)? as u32,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn machine_flag(&mut self, word: &str, flag: &mut Flag<'_>) -> Result<bool, UsageError> {
+        match word {
+            "-t" | "--threads" => {
+                self.threads = Some(flag.parse("a number from 1 to 64", |text| {
+                    text.parse()
+                        .ok()
+                        .filter(|count| (1..=crate::sys::THREADS_MAX).contains(count))
+                })?);
+            }
+            "--cpu-range" => self.cpu_range = Some(flag.parse("a range as 4-7", cpu_mask)?),
+            "-b" | "--batch-size" => self.batch = flag.count(1)?,
+            "-ctk" | "--cache-type-k" | "-ctv" | "--cache-type-v" => {
+                let chosen = self.kv_format;
+                self.kv_format = Some(flag.parse("f32 or f16, one for both", |name| {
+                    KvFormat::from_name(name).filter(|&f| chosen.is_none_or(|other| other == f))
+                })?);
+            }
+            "--budget" => self.budget = Some(flag.parse("bytes, as 1500M", bytes)?),
+            "--force" => self.force = true,
+            "--mlock" => self.mlock = true,
+            "--isa" => {
+                self.isa = Some(flag.parse("an instruction set of --help", Isa::from_name)?);
+            }
+            "--kernel" => {
+                let choice = flag.parse("FORMAT=NAME, once a format", |text| {
+                    let (format, name) = text.split_once('=')?;
+                    let format = WeightFormat::ALL.into_iter().find(|f| f.name() == format)?;
+                    self.kernels
+                        .iter()
+                        .all(|kernel| kernel.0 != format)
+                        .then_some((format, name))
+                })?;
+                let _ = self.kernels.push(choice); // room for one a format
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn output_flag(&mut self, word: &str, flag: &mut Flag<'_>) -> Result<bool, UsageError> {
+        match word {
+            "--ids" => self.ids = true,
+            "--no-bos" => self.bos = false,
+            "--profile" => self.profile = true,
+            "--logits" => self.logits = Some(flag.value()?),
+            "--log-file" => self.log_file = Some(flag.value()?),
+            "--log-format" => {
+                self.log_format = flag.parse("text or json", |name| match name {
+                    "text" => Some(LogFormat::Text),
+                    "json" => Some(LogFormat::Json),
+                    _ => None,
+                })?;
+            }
+            "-v" | "--verbose" => self.verbose = true,
+            "-q" | "--quiet" => self.quiet = true,
+            "-h" | "--help" => self.command = Command::Help,
+            "--version" => self.command = Command::Version,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// `4-7` or `5` as a bit mask.
+fn cpu_mask(text: &str) -> Option<u64> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+    (first <= last && last < 64).then(|| u64::MAX >> (63 - last) & u64::MAX << first)
+}
+
+/// `1500M` and the like, in powers of 1024.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => return None,
+    };
+    digits
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1 << shift)
+        .filter(|&bytes| bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_range_is_a_mask() {
+        assert_eq!(cpu_mask("4-7"), Some(0xf0));
+        assert_eq!(cpu_mask("0"), Some(1));
+        assert_eq!(cpu_mask("0-63"), Some(u64::MAX));
+        assert_eq!(cpu_mask("7-4"), None);
+        assert_eq!(cpu_mask("64"), None);
+    }
+
+    #[test]
+    fn budget_takes_one_unit() {
+        assert_eq!(bytes("1500M"), Some(1500 << 20));
+        assert_eq!(bytes("12"), Some(12));
+        assert_eq!(bytes("1KM"), None);
+        assert_eq!(bytes("0"), None);
+        assert_eq!(bytes("99999999999G"), None);
+    }
+}

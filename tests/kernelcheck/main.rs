@@ -1,0 +1,161 @@
+//! kernelcheck: every kernel of the registry against its reference, bit for bit; and how fast.
+//!
+//! It walks `KERNELS` and runs each entry that this CPU can on random input and on the edges of
+//! what the format allows, in buffers that end at unmapped pages, through a trampoline that fills
+//! the registers with junk and checks those that must survive. Packing and the reference kernels,
+//! which everything else is compared with, are held to an oracle of their own first. Of the vector
+//! operations it checks the records that they quantise to; `tests/vector` has the rest.
+//!
+//! It does not judge speed: `--bench` prints figures and fails on nothing.
+
+mod bench;
+mod compare;
+mod guard;
+mod inputs;
+mod options;
+mod oracle;
+mod quantizer;
+mod trampoline;
+
+use compare::{Case, compare};
+use inputs::{Integers, Rng, Scales};
+use kernels_asm::features::Isa;
+use kernels_asm::format::WeightFormat;
+use kernels_asm::registry::{Gemv, KERNELS, Kernel, Operation};
+use options::Options;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+/// What is being run: for the line that a crash leaves behind.
+static RUNNING: Mutex<String> = Mutex::new(String::new());
+
+fn main() -> ExitCode {
+    let options = match Options::from_args(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(message) => {
+            eprintln!("kernelcheck: {message}\n{}", options::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    let have = tests::detected_features();
+    let chosen = |kernel: &&Kernel| {
+        options.names(kernel.name) && options.isa.is_none_or(|isa| kernel.isa == isa)
+    };
+    if options.list {
+        for kernel in KERNELS.iter().filter(chosen) {
+            let can_run = if have.has(kernel.isa.needs()) {
+                ""
+            } else {
+                "  not on this CPU"
+            };
+            println!("{:24} {}{can_run}", kernel.name, kernel.isa.name());
+        }
+        return ExitCode::SUCCESS;
+    }
+    report_crashes();
+    println!("seed {}", options.seed);
+    let runnable = KERNELS
+        .iter()
+        .filter(chosen)
+        .filter(|kernel| have.has(kernel.isa.needs()));
+    if options.bench {
+        bench::run(runnable, &options);
+        bench::run_packing(&options);
+        return ExitCode::SUCCESS;
+    }
+    let mut failures = 0;
+    for kernel in runnable {
+        let result = check(kernel, &options);
+        match &result {
+            Ok(cases) => println!("{:24} {cases} cases, all equal", kernel.name),
+            Err(message) => println!("{:24} FAILED: {message}", kernel.name),
+        }
+        failures += usize::from(result.is_err());
+    }
+    if failures == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Checks one kernel; returns how many cases it passed.
+fn check(kernel: &'static Kernel, options: &Options) -> Result<usize, String> {
+    set_running(format!("{} seed {}", kernel.name, options.seed));
+    match kernel.operation {
+        Operation::Vector(operations) => quantizer::check(operations, options.seed),
+        Operation::Gemv(format, gemv) if kernel.isa == Isa::Reference => {
+            let cases = oracle::check(format, options.seed)?;
+            Ok(cases + check_gemv(kernel.name, format, gemv, options)?)
+        }
+        Operation::Gemv(format, gemv) => check_gemv(kernel.name, format, gemv, options),
+    }
+}
+
+/// Compares a GEMV with its reference on every kind of input.
+fn check_gemv(
+    name: &str,
+    format: WeightFormat,
+    gemv: Gemv,
+    options: &Options,
+) -> Result<usize, String> {
+    let mut rng = Rng(options.seed);
+    let reference = reference(format);
+    let mut cases = 0;
+    for _ in 0..options.rounds {
+        for (weights, activations) in kinds() {
+            let case = Case::random(&mut rng, weights, activations);
+            set_running(format!("{name} {case:?}"));
+            compare(format, reference, gemv, &case)
+                .map_err(|error| format!("{error}; {case:?}"))?;
+            cases += 1;
+        }
+    }
+    Ok(cases)
+}
+
+type Kinds = (Integers, Scales);
+
+/// Every kind of weights with every kind of activations.
+fn kinds() -> impl Iterator<Item = (Kinds, Kinds)> {
+    let one = || {
+        Integers::ALL
+            .into_iter()
+            .flat_map(|integers| Scales::ALL.map(|scales| (integers, scales)))
+    };
+    one().flat_map(move |weights| one().map(move |activations| (weights, activations)))
+}
+
+fn reference(format: WeightFormat) -> Gemv {
+    let of_format = |kernel: &Kernel| match kernel.operation {
+        Operation::Gemv(of, gemv) if of == format && kernel.isa == Isa::Reference => Some(gemv),
+        _ => None,
+    };
+    KERNELS
+        .iter()
+        .find_map(of_format)
+        .expect("every format has a reference")
+}
+
+fn set_running(what: String) {
+    *RUNNING.lock().expect("nothing panics while it holds this") = what;
+}
+
+/// Has a fault in a kernel end the program with a line that says which one, and on what input.
+#[allow(unsafe_code)] // signal handlers
+fn report_crashes() {
+    extern "C" fn handler(signal: libc::c_int) {
+        // The fault is a kernel's, so this thread is in no lock and in no allocation.
+        let running = RUNNING
+            .try_lock()
+            .map(|running| running.clone())
+            .unwrap_or_default();
+        println!("CRASHED with signal {signal}: {running}");
+        std::process::exit(1);
+    }
+    let handler: extern "C" fn(libc::c_int) = handler;
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL] {
+        // SAFETY: the handler lives as long as the program and runs on a synchronous fault only.
+        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    }
+}

@@ -1,0 +1,35 @@
+//! Holds the quantisers to the records that the GEMVs are checked with.
+//!
+//! What they must round to, and that all tiers agree, is for `tests/vector` to check. Here it is
+//! the contract between the two: the sums fit the digits, and no digit is -128.
+#![allow(unsafe_code)] // calls tiers that the caller may
+
+use crate::inputs::{Activations, Rng};
+use kernels_asm::activation::ActivationFormat;
+use kernels_asm::vector::VectorOps;
+
+/// Values of one vector: blocks of either kind, whole.
+const LEN: usize = 1024;
+
+/// Checks the quantisers of a tier that this CPU can run; returns how many vectors they passed.
+pub fn check(operations: &VectorOps, seed: u64) -> Result<usize, String> {
+    let formats = [
+        (ActivationFormat::Per32, operations.quantize_per_32),
+        (ActivationFormat::Per256, operations.quantize_per_256),
+    ];
+    let mut rng = Rng(seed);
+    for (format, quantize) in formats {
+        for magnitude in [0.0, 1e-30, 1.0, 1e30] {
+            let value = |_| magnitude * (rng.bits() as i32) as f32 / i32::MAX as f32;
+            let x: Vec<f32> = (0..LEN).map(value).collect();
+            let mut records = vec![0xff; format.bytes(LEN)];
+            // SAFETY: the caller runs tiers of this CPU only.
+            unsafe { quantize(&x, &mut records) };
+            let digits = Activations::from_records(format, &records);
+            if digits.quants.contains(&-128) || digits.records(format) != records {
+                return Err(format!("{format:?} records of values up to {magnitude:e}"));
+            }
+        }
+    }
+    Ok(2 * 4)
+}

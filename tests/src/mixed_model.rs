@@ -1,0 +1,144 @@
+//! A small `llama` model with random weights, in which every weight format occurs.
+//!
+//! It computes nonsense, but by every kernel: with it, tiers can be compared whole. Its vocabulary
+//! is 256 bytes and an end token.
+
+use crate::gguf_writer::GgufWriter;
+use kernels_asm::format::WeightFormat::{self, *};
+
+const WIDTH: u64 = 256;
+const HIDDEN: u64 = 512;
+const HEADS: u32 = 4;
+const KV_HEADS: u32 = 2;
+const KV_WIDTH: u64 = WIDTH * KV_HEADS as u64 / HEADS as u64;
+const VOCABULARY: u64 = 257;
+const F32: u32 = 0;
+
+/// Formats of the seven matrices of each layer: query, key, value, output, gate, up, down.
+const LAYERS: [[WeightFormat; 7]; 3] = [
+    [Q4_K, Q5_K, Q6_K, Q4_0, Q4_1, Q5_0, Q8_0],
+    [Q5_0, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K, Q4_1],
+    [Q6_K, Q4_1, Q5_0, Q5_K, Q8_0, Q4_0, Q4_K],
+];
+
+/// The bytes of the model's file.
+pub fn gguf(seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    let mut file = metadata().tensor(
+        "token_embd.weight",
+        &[WIDTH, VOCABULARY],
+        ggml_type(Q8_0),
+        &random.matrix(Q8_0, WIDTH, VOCABULARY),
+    );
+    for (index, formats) in LAYERS.iter().enumerate() {
+        let shapes = [
+            ("attn_q", WIDTH, WIDTH),
+            ("attn_k", WIDTH, KV_WIDTH),
+            ("attn_v", WIDTH, KV_WIDTH),
+            ("attn_output", WIDTH, WIDTH),
+            ("ffn_gate", WIDTH, HIDDEN),
+            ("ffn_up", WIDTH, HIDDEN),
+            ("ffn_down", HIDDEN, WIDTH),
+        ];
+        for (part, &format) in shapes.iter().zip(formats) {
+            let &(name, columns, rows) = part;
+            let bytes = random.matrix(format, columns, rows);
+            let name = format!("blk.{index}.{name}.weight");
+            file = file.tensor(&name, &[columns, rows], ggml_type(format), &bytes);
+        }
+        for norm in ["attn_norm", "ffn_norm"] {
+            let name = format!("blk.{index}.{norm}.weight");
+            file = file.tensor(&name, &[WIDTH], F32, &random.norm());
+        }
+    }
+    let output = random.matrix(Q6_K, WIDTH, VOCABULARY);
+    file.tensor("output_norm.weight", &[WIDTH], F32, &random.norm())
+        .tensor(
+            "output.weight",
+            &[WIDTH, VOCABULARY],
+            ggml_type(Q6_K),
+            &output,
+        )
+        .finish()
+}
+
+fn metadata() -> GgufWriter {
+    let bytes = (0..=255u8).map(|byte| format!("<0x{byte:02X}>"));
+    let tokens: Vec<String> = bytes.chain(["</s>".to_owned()]).collect();
+    let mut kinds = vec![6; 256]; // byte
+    kinds.push(3); // control
+    GgufWriter::new()
+        .string("general.architecture", "llama")
+        .u32("llama.block_count", LAYERS.len() as u32)
+        .u32("llama.context_length", 256)
+        .u32("llama.embedding_length", WIDTH as u32)
+        .u32("llama.feed_forward_length", HIDDEN as u32)
+        .u32("llama.attention.head_count", HEADS)
+        .u32("llama.attention.head_count_kv", KV_HEADS)
+        .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
+        .string("tokenizer.ggml.model", "llama")
+        .strings("tokenizer.ggml.tokens", &tokens)
+        .f32s("tokenizer.ggml.scores", &vec![0.0; tokens.len()])
+        .i32s("tokenizer.ggml.token_type", &kinds)
+        .bool("tokenizer.ggml.add_bos_token", false)
+        .u32("tokenizer.ggml.unknown_token_id", 0)
+        .u32("tokenizer.ggml.eos_token_id", 256)
+}
+
+fn ggml_type(format: WeightFormat) -> u32 {
+    let types = 0..=14;
+    types
+        .into_iter()
+        .find(|&number| WeightFormat::from_ggml_type(number) == Some(format))
+        .expect("every format has a number")
+}
+
+/// Knuth's MMIX generator: the file is the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u32 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) as u32
+    }
+
+    /// Blocks of random bytes, with scales that keep the products of a row near one.
+    fn matrix(&mut self, format: WeightFormat, columns: u64, rows: u64) -> Vec<u8> {
+        let block = format.block_bytes();
+        let blocks = columns as usize / format.block_len() * rows as usize;
+        let mut bytes: Vec<u8> = (0..blocks * block).map(|_| self.next() as u8).collect();
+        // Where the format has its f16 scales, and their exponent: 2^-9 or so for whole weights of
+        // some ten, less where sub-block scales come on top.
+        let (scales, exponent): (&[usize], u16) = match format {
+            Q4_0 | Q5_0 => (&[0], 5),
+            Q4_1 => (&[0, 2], 5),
+            Q8_0 => (&[0], 2),
+            Q4_K | Q5_K => (&[0, 2], 1),
+            Q6_K => (&[208], 0),
+        };
+        for block in bytes.chunks_exact_mut(block) {
+            for &at in scales {
+                let mantissa = (self.next() & 0x3ff) as u16;
+                let sign = if format == Q6_K || at == 0 {
+                    (self.next() & 1) as u16
+                } else {
+                    0
+                };
+                let half = sign << 15 | exponent << 10 | mantissa;
+                block[at..at + 2].copy_from_slice(&half.to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// A norm's weights, around one.
+    fn norm(&mut self) -> Vec<u8> {
+        let float = |number: u32| 0.5 + (number & 0xffff) as f32 / 65536.0;
+        (0..WIDTH)
+            .flat_map(|_| float(self.next()).to_le_bytes())
+            .collect()
+    }
+}

@@ -1,0 +1,116 @@
+//! The promise of the same bits: logits files are equal byte for byte, whatever computes them.
+//!
+//! Two models: SmolLM2, real weights in Q4_1 and Q8_0; and a small one with random weights in
+//! every format that has kernels. Emulated Arm cores: Cortex-A53 (no SDOT) and Cortex-A76 (SDOT).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use tests::{Output, mixed_model, model, run_arm64, run_host};
+
+/// Some ids of English text, below 256 so that both vocabularies have them.
+const IDS: &str = "28 30 42 100 101 102 7 9 250 198 33 57 58 59 60 61 62 63 64 65 200 201 202";
+
+fn scratch(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// The logits of every position of [`IDS`] and of two generated tokens.
+fn logits(name: &str, run: impl FnOnce(&[&str]) -> Output, model: &Path, more: &[&str]) -> Vec<u8> {
+    let (ids, file) = (
+        scratch(&format!("{name}.ids")),
+        scratch(&format!("{name}.f32")),
+    );
+    fs::write(&ids, IDS).expect("a scratch file");
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let (model, ids, out) = (text(model), text(&ids), text(&file));
+    let common = [
+        "-m",
+        &model,
+        "--prompt-ids",
+        &ids,
+        "--logits",
+        &out,
+        "--ids",
+    ];
+    let bounds = ["-n", "3", "-c", "64", "--ignore-eos"];
+    let output = run(&[&common[..], &bounds, more].concat());
+    assert_eq!(output.code, 0, "{name}: {}", output.stderr);
+    let logits = fs::read(&file).expect("the logits");
+    fs::remove_file(&file).expect("a scratch file");
+    assert!(!logits.is_empty() && logits.len().is_multiple_of(4));
+    logits
+}
+
+fn host(name: &str, model: &Path, more: &[&str]) -> Vec<u8> {
+    logits(name, |arguments| run_host(arguments, b""), model, more)
+}
+
+fn arm64(name: &str, cpu: &str, model: &Path, more: &[&str]) -> Vec<u8> {
+    logits(
+        name,
+        |arguments| run_arm64(cpu, arguments, b""),
+        model,
+        more,
+    )
+}
+
+fn check(name: &str, model: &Path) {
+    let reference = host(
+        &format!("{name}-reference"),
+        model,
+        &["--isa", "reference", "-t", "2"],
+    );
+    let variants: [(&str, &[&str]); 7] = [
+        ("fastest-1", &["-t", "1"]),
+        ("fastest-2", &["-t", "2"]),
+        ("fastest-3", &["-t", "3"]),
+        ("batch-1", &["-b", "1"]),
+        ("batch-5", &["-b", "5", "-t", "3"]),
+        ("reference-1", &["--isa", "reference", "-t", "1"]),
+        ("reference-3", &["--isa", "reference", "-t", "3", "-b", "7"]),
+    ];
+    for (variant, more) in variants {
+        let found = host(&format!("{name}-{variant}"), model, more);
+        assert!(
+            found == reference,
+            "{name}: {variant} differs from the reference"
+        );
+    }
+    for cpu in ["cortex-a53", "cortex-a76"] {
+        for threads in ["1", "2", "3"] {
+            let variant = format!("{name}-{cpu}-{threads}");
+            let found = arm64(&variant, cpu, model, &["-t", threads]);
+            assert!(found == reference, "{variant} differs from the reference");
+        }
+    }
+}
+
+#[test]
+fn smollm2_gives_the_same_bits_everywhere() {
+    check("smollm2", &model("smollm2"));
+}
+
+#[test]
+fn every_format_gives_the_same_bits_everywhere() {
+    let path = scratch("mixed.gguf");
+    fs::write(&path, mixed_model::gguf(1)).expect("a scratch file");
+    check("mixed", &path);
+}
+
+#[test]
+fn f32_cache_gives_the_same_bits_everywhere() {
+    let path = scratch("mixed-f32.gguf");
+    fs::write(&path, mixed_model::gguf(2)).expect("a scratch file");
+    let f32_cache = &["-ctk", "f32"];
+    let reference = host(
+        "f32-reference",
+        &path,
+        &[&f32_cache[..], &["--isa", "reference"]].concat(),
+    );
+    assert!(host("f32-fastest", &path, f32_cache) == reference);
+    assert!(arm64("f32-a53", "cortex-a53", &path, f32_cache) == reference);
+    assert!(
+        host("f16-fastest", &path, &[]) != reference,
+        "the flag does something"
+    );
+}
