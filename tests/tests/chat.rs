@@ -227,16 +227,13 @@ fn family_is_chosen_by_the_template() {
 fn template_of_no_known_family_is_an_error_that_says_what_to_do() {
     let date = "<|im_start|>{{ strftime_now('%d') }}<|im_end|>";
     let phi4 = "<|im_start|><|im_sep|><|im_end|>";
+    let thought = "{{ '<|im_start|>assistant\\n<think>\\n' }}<|im_end|>";
+    let llama31 = "<|start_header_id|><|end_header_id|><|eot_id|>Cutting Knowledge Date";
     let deep = "{% if a %}".repeat(100_000);
-    for template in [
-        "",
-        "[INST] {{ message }} [/INST]",
-        date,
-        phi4,
-        &deep,
-        "{{",
-        "{%",
-    ] {
+    for template in ["", "[INST] {{ message }} [/INST]", "{{", "{%", &deep] {
+        assert_eq!(chosen(template), Err(ChatError::UnknownTemplate));
+    }
+    for template in [date, phi4, thought, llama31] {
         assert_eq!(chosen(template), Err(ChatError::UnknownTemplate));
     }
     let message = ChatError::UnknownTemplate.to_string();
@@ -245,6 +242,34 @@ fn template_of_no_known_family_is_an_error_that_says_what_to_do() {
         "{message}"
     );
     assert!(message.ends_with("chatml llama3 zephyr gemma"), "{message}");
+}
+
+#[test]
+fn template_says_whether_it_writes_bos() {
+    let markers = ["<|im_start|>", "<|im_end|>"];
+    for (template, writes_bos) in [
+        (markers.concat(), false),
+        (format!("{{{{- bos_token -}}}}{}", markers.concat()), true),
+    ] {
+        let mut vocabulary = Vocabulary::sentencepiece(&[]);
+        for marker in markers {
+            vocabulary.push(marker, CONTROL);
+        }
+        vocabulary.keys = (vocabulary.keys.string("tokenizer.chat_template", template))
+            .bool("tokenizer.ggml.add_bos_token", false);
+        with_tokenizer(
+            &vocabulary.file(),
+            SCRATCH,
+            |gguf, tokenizer, mut forward| {
+                for choice in [ChatChoice::Auto, ChatChoice::Named(b"chatml")] {
+                    let chat = choose(gguf, tokenizer, choice).unwrap();
+                    let ids = dialog(&chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
+                    assert_eq!(ids[0] == tokenizer.bos().unwrap(), writes_bos);
+                }
+            },
+        )
+        .unwrap();
+    }
 }
 
 #[test]
@@ -316,9 +341,9 @@ fn gemma_says_the_system_prompt_before_the_user() {
                 role: Role::Assistant,
                 text: b"b",
             };
-            let messages = [system(" S\n"), user(" a "), assistant, user("c")];
+            let messages = [system(" S"), user(" a "), assistant, user("c")];
             let ids = dialog(&chat, tokenizer, &mut forward, &messages).unwrap();
-            let expected = "<s><start_of_turn>user\nS\n\na<end_of_turn>\n<start_of_turn>model\nb\
+            let expected = "<s><start_of_turn>user\n S\n\na<end_of_turn>\n<start_of_turn>model\nb\
             <end_of_turn>\n<start_of_turn>user\nc<end_of_turn>\n<start_of_turn>model\n";
             assert_eq!(written(tokenizer, &ids), expected);
         },

@@ -17,7 +17,7 @@ pub use error::ChatError;
 
 use crate::arena::{Forward, Open, rounded};
 use crate::gguf::Gguf;
-use crate::tokenizer::{Segment, Tokenizer};
+use crate::tokenizer::{Segment, TEXT_BYTES_MAX, Tokenizer, TokenizerError};
 use family::{Family, System};
 
 const TEMPLATE: &str = "tokenizer.chat_template";
@@ -69,6 +69,8 @@ impl<'n> ChatChoice<'n> {
 pub struct Chat<'m> {
     /// None: the text is the prompt.
     family: Option<&'static Family>,
+    /// Whether a prompt starts with BOS even if the vocabulary does not ask for it.
+    writes_bos: bool,
     /// The system prompt where none is given, with escapes, as a string in the template has it.
     default_system: Option<&'m [u8]>,
 }
@@ -76,9 +78,47 @@ pub struct Chat<'m> {
 /// A piece of a rendered dialog. Pieces of text that follow one another are one text.
 enum Piece<'t> {
     Token(u32),
-    Text(&'t [u8]),
-    /// Text as a string in the template has it.
-    Escaped(&'t [u8]),
+    Text(Bytes<'t>),
+}
+
+/// The bytes of a text.
+struct Bytes<'t> {
+    rest: &'t [u8],
+    /// Whether it stands as in a string of the template: a backslash and a character stand for
+    /// another one.
+    is_escaped: bool,
+}
+
+impl<'t> Bytes<'t> {
+    fn plain(text: &'t [u8]) -> Self {
+        Bytes {
+            rest: text,
+            is_escaped: false,
+        }
+    }
+
+    fn escaped(text: &'t [u8]) -> Self {
+        Bytes {
+            rest: text,
+            is_escaped: true,
+        }
+    }
+}
+
+impl Iterator for Bytes<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let (byte, rest) = match self.rest {
+            [b'\\', b'n', rest @ ..] if self.is_escaped => (b'\n', rest),
+            [b'\\', b't', rest @ ..] if self.is_escaped => (b'\t', rest),
+            [b'\\', byte, rest @ ..] if self.is_escaped => (*byte, rest),
+            [byte, rest @ ..] => (*byte, rest),
+            [] => return None,
+        };
+        self.rest = rest;
+        Some(byte)
+    }
 }
 
 impl<'m> Chat<'m> {
@@ -95,12 +135,17 @@ impl<'m> Chat<'m> {
             }
             (ChatChoice::Named(name), _) => Some(Family::named(name)?),
         };
-        let default_system = family
-            .zip(template)
-            .and_then(|(family, template)| family.default_system(template));
+        // What a template says holds for its own family.
+        let own = family.zip(template).filter(|(family, template)| {
+            Family::of(template).is_some_and(|other| core::ptr::eq(*family, other))
+        });
         Ok(Chat {
             family,
-            default_system,
+            writes_bos: match own {
+                Some((_, template)) => Family::template_writes_bos(template),
+                None => family.is_some_and(|family| family.writes_bos),
+            },
+            default_system: own.and_then(|(family, template)| family.default_system(template)),
         })
     }
 
@@ -177,28 +222,26 @@ impl<'m> Chat<'m> {
         let (mut bytes, mut tokens) = (0, 0);
         self.render(tokenizer, messages, &mut |piece| match piece {
             Piece::Token(_) => tokens += 1,
-            Piece::Text(text) => bytes += text.len(),
-            Piece::Escaped(text) => bytes += unescaped(text).count(),
+            Piece::Text(text) => bytes += text.count(),
         })?;
+        if bytes > TEXT_BYTES_MAX {
+            return Err(TokenizerError::TextTooLong { bytes }.into());
+        }
         let texts = scratch.alloc::<u8>(bytes)?;
         let markers = scratch.alloc::<u32>(tokens)?;
         // By marker: where the text before it ends.
         let ends = scratch.alloc::<u32>(tokens)?;
         (bytes, tokens) = (0, 0);
-        let mut write = |byte| {
-            texts[bytes] = byte;
-            bytes += 1;
-            bytes
-        };
-        let mut end = 0;
         self.render(tokenizer, messages, &mut |piece| match piece {
             Piece::Token(id) => {
                 markers[tokens] = id;
-                ends[tokens] = end as u32;
+                ends[tokens] = bytes as u32;
                 tokens += 1;
             }
-            Piece::Text(text) => text.iter().for_each(|&byte| end = write(byte)),
-            Piece::Escaped(text) => unescaped(text).for_each(|byte| end = write(byte)),
+            Piece::Text(text) => text.for_each(|byte| {
+                texts[bytes] = byte;
+                bytes += 1;
+            }),
         })?;
 
         let (texts, markers, ends) = (&*texts, &*markers, &*ends);
@@ -220,18 +263,15 @@ impl<'m> Chat<'m> {
         messages: &'t [Message<'t>],
         write: &mut dyn FnMut(Piece<'t>),
     ) -> Result<(), ChatError> {
-        let writes_bos = self.family.is_some_and(|family| family.writes_bos);
-        if let Some(bos) = tokenizer
-            .bos()
-            .filter(|_| tokenizer.adds_bos() || writes_bos)
-        {
+        let starts = tokenizer.adds_bos() || self.writes_bos;
+        if let Some(bos) = tokenizer.bos().filter(|_| starts) {
             write(Piece::Token(bos));
         }
         let Some(family) = self.family else {
             let [message] = messages else {
                 return Err(ChatError::NeedsTemplate);
             };
-            write(Piece::Text(message.text));
+            write(Piece::Text(Bytes::plain(message.text)));
             return Ok(());
         };
         let has_system = messages
@@ -240,7 +280,7 @@ impl<'m> Chat<'m> {
         if let (Some(text), System::Turn(parts), false) =
             (self.default_system, &family.system, has_system)
         {
-            family.turn(tokenizer, parts, [Piece::Escaped(text)], write)?;
+            family.turn(tokenizer, parts, [Bytes::escaped(text)], write)?;
         }
         // The system prompt that waits for what the user says.
         let mut waiting: Option<&[u8]> = None;
@@ -251,35 +291,22 @@ impl<'m> Chat<'m> {
             };
             let parts = match (message.role, &family.system) {
                 (Role::System, System::BeforeUser(_)) => {
-                    waiting = Some(text);
+                    waiting = Some(message.text); // which Gemma does not trim
                     continue;
                 }
                 (Role::System, System::Turn(parts)) => parts,
                 (Role::User, System::BeforeUser(between)) if waiting.is_some() => {
                     let said = [waiting.take().unwrap_or_default(), between.as_bytes(), text];
-                    family.turn(tokenizer, family.user, said.map(Piece::Text), write)?;
+                    family.turn(tokenizer, family.user, said.map(Bytes::plain), write)?;
                     continue;
                 }
                 (Role::User, _) => family.user,
                 (Role::Assistant, _) => family.assistant,
             };
-            family.turn(tokenizer, parts, [Piece::Text(text)], write)?;
+            family.turn(tokenizer, parts, [Bytes::plain(text)], write)?;
         }
         family.turn(tokenizer, family.answer, [], write)
     }
-}
-
-/// What a string in a template says: a backslash and a character stand for another one.
-fn unescaped(text: &[u8]) -> impl Iterator<Item = u8> {
-    let mut bytes = text.iter().copied();
-    core::iter::from_fn(move || match bytes.next()? {
-        b'\\' => Some(match bytes.next()? {
-            b'n' => b'\n',
-            b't' => b'\t',
-            other => other,
-        }),
-        byte => Some(byte),
-    })
 }
 
 /// A text without the ASCII white space around it.

@@ -110,8 +110,12 @@ impl<'m> ByteBpe<'m> {
             sink(id);
             return;
         }
-        let ids = valid_bytes(word).map(|byte| self.byte_ids[usize::from(byte)]);
-        merger.load(self.word_bytes(word), ids.enumerate());
+        let symbols = valid_bytes(word).enumerate().map(|(start, byte)| Symbol {
+            start,
+            end: start + 1,
+            id: self.byte_ids[usize::from(byte)],
+        });
+        merger.load(self.word_bytes(word), symbols);
         merger.run(self);
         for symbol in merger.symbols().filter(|symbol| symbol.id != NONE) {
             sink(symbol.id);

@@ -3,9 +3,9 @@
 //! with subword units", 2016).
 //!
 //! Both kinds of vocabulary merge alike; only what a pair is worth differs ([`Pairs`]). Symbols are
-//! a linked list over the places of a word, and the best pair is found by a tournament: a tree
-//! whose every node names the better of its two children. A word of `n` bytes takes `n log n` steps
-//! and [`Merger::bytes`], whatever is in it; there is no recursion and no stale entry.
+//! linked at both of their ends, and the best pair is found by a tournament: a tree whose every
+//! node names the better of its two children. A word of `n` bytes takes `n log n` steps and
+//! [`Merger::bytes`], whatever is in it; there is no recursion and no stale entry.
 
 use crate::arena::{ArenaError, Forward, Open, rounded};
 
@@ -42,11 +42,10 @@ pub(super) trait Pairs {
 pub(super) struct Merger<'f> {
     /// Bytes of the word.
     len: usize,
-    /// By the start of a symbol: the start of the one after it; `len` after the last.
-    next: &'f mut [u32],
-    /// By the start of a symbol: the start of the one before it; `NONE` before the first.
-    prev: &'f mut [u32],
-    /// By the start of a symbol: the token it is.
+    /// At the first byte of a symbol: where it ends. At its last byte, unless that is its first:
+    /// where it starts.
+    link: &'f mut [u32],
+    /// At the first byte of a symbol: the token it is.
     id: &'f mut [u32],
     /// By place: the rank of the pair that starts here; `NONE` where none does.
     rank: &'f mut [u32],
@@ -58,35 +57,25 @@ pub(super) struct Merger<'f> {
 impl<'f> Merger<'f> {
     /// Bytes of the Forward scope that [`new`](Self::new) takes.
     pub(super) const fn bytes(longest: usize) -> usize {
-        5 * rounded(longest * size_of::<u32>())
+        4 * rounded(longest * size_of::<u32>())
     }
 
     /// Scratch for words of up to `longest` bytes.
     pub(super) fn new(longest: usize, scratch: &Open<'f, Forward>) -> Result<Self, ArenaError> {
         Ok(Merger {
             len: 0,
-            next: scratch.alloc(longest)?,
-            prev: scratch.alloc(longest)?,
+            link: scratch.alloc(longest)?,
             id: scratch.alloc(longest)?,
             rank: scratch.alloc(longest)?,
             winner: scratch.alloc(longest)?,
         })
     }
 
-    /// Takes a word of `len` bytes, given as the start and the token of each first symbol.
-    pub(super) fn load(&mut self, len: usize, symbols: impl Iterator<Item = (usize, u32)>) {
+    /// Takes a word of `len` bytes, given as the symbols that it starts as, end to end.
+    pub(super) fn load(&mut self, len: usize, symbols: impl Iterator<Item = Symbol>) {
         self.len = len;
         self.rank[..len].fill(NONE);
-        let mut last = NONE;
-        for (start, id) in symbols {
-            self.id[start] = id;
-            self.prev[start] = last;
-            self.next[start] = len as u32;
-            if last != NONE {
-                self.next[last as usize] = start as u32;
-            }
-            last = start as u32;
-        }
+        symbols.for_each(|symbol| self.put(symbol));
     }
 
     /// Joins until nothing can be joined.
@@ -94,7 +83,7 @@ impl<'f> Merger<'f> {
         let mut start = 0;
         while start < self.len {
             self.rank[start] = self.pair(start, pairs).map_or(NONE, |merge| merge.rank);
-            start = self.next[start] as usize;
+            start = self.link[start] as usize;
         }
         for node in (1..self.len).rev() {
             self.winner[node] = self.better_child(node);
@@ -119,31 +108,40 @@ impl<'f> Merger<'f> {
 
     /// Makes the symbol at `left` and the one after it one symbol.
     fn join(&mut self, left: usize, id: u32, pairs: &impl Pairs) {
-        let right = self.next[left] as usize;
-        let after = self.next[right];
-        self.id[left] = id;
-        self.next[left] = after;
-        if let Some(prev) = self
-            .prev
-            .get_mut(after as usize)
-            .filter(|_| (after as usize) < self.len)
-        {
-            *prev = left as u32;
-        }
+        let right = self.link[left] as usize;
+        let end = self.link[right] as usize;
+        self.put(Symbol {
+            start: left,
+            end,
+            id,
+        });
         self.set_rank(right, None);
         self.set_rank(left, self.pair(left, pairs));
-        let before = self.prev[left];
-        if before != NONE {
-            self.set_rank(before as usize, self.pair(before as usize, pairs));
+        if let Some(before) = self.before(left) {
+            self.set_rank(before, self.pair(before, pairs));
         }
+    }
+
+    fn put(&mut self, symbol: Symbol) {
+        // In this order: the last byte may be the first.
+        self.link[symbol.end - 1] = symbol.start as u32;
+        self.link[symbol.start] = symbol.end as u32;
+        self.id[symbol.start] = symbol.id;
     }
 
     fn symbol(&self, start: usize) -> Option<Symbol> {
         (start < self.len).then(|| Symbol {
             start,
-            end: self.next[start] as usize,
+            end: self.link[start] as usize,
             id: self.id[start],
         })
+    }
+
+    /// The start of the symbol before the one at `start`.
+    fn before(&self, start: usize) -> Option<usize> {
+        let last = start.checked_sub(1)?;
+        // A symbol of one byte has its end here, which is after it.
+        Some(last.min(self.link[last] as usize))
     }
 
     /// What the symbol at `left` and the one after it become.

@@ -101,9 +101,10 @@ impl<'m> SentencePiece<'m> {
             .for_each(|(to, from)| *to = *from);
         let text = &*text;
 
-        let symbols = symbols(text).map(|(start, symbol)| {
-            let id = vocab.find_text(symbol.iter().copied());
-            (start, id.unwrap_or(NONE))
+        let symbols = characters(text).map(|(start, character)| Symbol {
+            start,
+            end: start + character.len(),
+            id: vocab.find_text(character.iter().copied()).unwrap_or(NONE),
         });
         merger.load(text.len(), symbols);
         merger.run(&Pieces {
@@ -160,14 +161,13 @@ fn rank_of(score: f32) -> u32 {
     !ascending
 }
 
-/// The characters of a text, as far as their lead bytes tell.
-fn symbols(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+/// The characters of a text, as far as their lead bytes tell, and where they start.
+fn characters(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut start = 0;
     core::iter::from_fn(move || {
         let rest = text.get(start..).filter(|rest| !rest.is_empty())?;
-        let symbol = &rest[..len_by_lead(rest[0]).min(rest.len())];
-        let found = (start, symbol);
-        start += symbol.len();
+        let found = (start, &rest[..len_by_lead(rest[0]).min(rest.len())]);
+        start += found.1.len();
         Some(found)
     })
 }
