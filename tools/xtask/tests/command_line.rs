@@ -45,6 +45,29 @@ fn unknown_command_is_a_usage_error() {
 }
 
 #[test]
+fn measurement_without_its_command_is_a_usage_error() {
+    let figures = ["--metric", "tok_s", "--before", "50", "--after", "51"];
+    let rest = ["--kept", "--model", "smollm2", "--why", "luck"];
+    let output = xtask(&[&["perf-log"], &figures[..], &rest].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("without --command"));
+}
+
+#[test]
+fn bench_against_what_is_not_there_is_a_usage_error() {
+    for (arguments, reason) in [
+        (["--against", "no-such-build"], "no-such-build"),
+        (["--threads", "two"], "--threads cannot be `two`"),
+        (["--runs", "0"], "count from 1"),
+    ] {
+        let output = xtask(&[&["bench"], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(reason), "{arguments:?}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
 fn model_prints_its_path_and_nothing_else() {
     let output = xtask(&["model", "smollm2"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
