@@ -71,6 +71,10 @@ fn emulated(cpu: &str, command: &str, rest: &str) -> Result<()> {
     command::run(command::cargo(&words).env(RUNNER, runner))
 }
 
+fn cargo(arguments: &[&str]) -> Result<()> {
+    command::run(&mut command::cargo(arguments))
+}
+
 /// Runs one step, saying which it is and how long it took.
 fn step(name: &str, action: impl FnOnce() -> Result<()>) -> Result<()> {
     eprintln!("test: {name} ...");
