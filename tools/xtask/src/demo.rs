@@ -7,14 +7,23 @@ use anyhow::{Context, Result, bail};
 
 use crate::{board, build, command, model};
 
-/// What the model is asked to do with the list of commits that follows on stdin.
-const INSTRUCTION: &str =
-    "Summarize these git commits as a short standup update, in two sentences:";
-/// More than a handful, and a model of this size starts to recite.
-const COMMITS_MAX: &str = "5";
+/// What stands before the commits, and what the model is asked to do with them. A model of this
+/// size follows an instruction best when it comes last.
+const BEFORE: &str = "Here is a list of changes to a program:\n";
+const INSTRUCTION: &str = "\n\nSummarize these changes in one paragraph.";
+/// With more than a handful, a model of this size starts to recite.
+const COMMITS_MAX: &str = "4";
 /// Keeps prompt and template below some 300 tokens, so that the first word comes soon.
 const LOG_BYTES_MAX: usize = 800;
-const ANSWER_TOKENS_MAX: &str = "160";
+/// Enough for a paragraph, and a little reluctance to say things twice.
+const ANSWER: &[&str] = &[
+    "-n",
+    "120",
+    "--repeat-penalty",
+    "1.05",
+    "--repeat-last-n",
+    "128",
+];
 
 /// Sets up what the demo needs, then streams the model's answer to stdout.
 pub fn run() -> Result<()> {
@@ -28,15 +37,12 @@ pub fn text() -> Result<Vec<u8>> {
 }
 
 fn answer(stdout: Stdio) -> Result<Output> {
-    let log = commits()?;
+    let prompt = [BEFORE, &commits()?, INSTRUCTION].concat();
     let binary = build::board(&board::named(board::HOST)?)?;
     let model = model::ensure(model::DEFAULT)?;
 
     let mut rushlight = Command::new(binary);
-    rushlight
-        .arg("-m")
-        .arg(model)
-        .args(["-n", ANSWER_TOKENS_MAX, "-p", INSTRUCTION]);
+    rushlight.arg("-m").arg(model).args(ANSWER);
     let mut child = rushlight
         .stdin(Stdio::piped())
         .stdout(stdout)
@@ -47,7 +53,7 @@ fn answer(stdout: Stdio) -> Result<Output> {
         .stdin
         .take()
         .context("stdin is piped")?
-        .write_all(log.as_bytes());
+        .write_all(prompt.as_bytes());
     let output = child.wait_with_output()?;
     command::check(&rushlight, output.status)?;
     Ok(output)
