@@ -19,7 +19,7 @@ use kernels_asm::registry::{KERNELS, Operation};
 /// # Errors
 /// The model cannot be run, does not fit, or stdout is closed.
 pub fn plan(board: &Board, options: &Options, log: &Log) -> Result<(), Error> {
-    let setup = Setup::new(board, options, &[])?;
+    let setup = Setup::new(board, options, ModelFile::open(options)?, &[])?;
     let mut out = Output::default();
     for (name, bytes) in setup.plan.lines() {
         out.print(format_args!("{name:<10} {bytes:>14}\n"))?;
@@ -34,8 +34,8 @@ pub fn plan(board: &Board, options: &Options, log: &Log) -> Result<(), Error> {
 /// # Errors
 /// The vocabulary cannot be used, or stdout is closed.
 pub fn tokenize(options: &Options) -> Result<(), Error> {
-    let text = prompt::read(options)?;
     let ModelFile { gguf, .. } = ModelFile::open(options)?;
+    let text = prompt::read(options)?;
     let index = Tokenizer::bytes(&gguf)?;
     let block = sys::reserve(arena::rounded(index) + Tokenizer::encode_bytes(text.len()))
         .map_err(Error::System)?;

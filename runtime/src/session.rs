@@ -60,8 +60,12 @@ impl Setup {
     ///
     /// # Errors
     /// Whatever in the file or on the command line makes the run impossible.
-    pub fn new(board: &Board, options: &Options, prompt: &'static [u8]) -> Result<Setup, Error> {
-        let model = ModelFile::open(options)?;
+    pub fn new(
+        board: &Board,
+        options: &Options,
+        model: ModelFile,
+        prompt: &'static [u8],
+    ) -> Result<Setup, Error> {
         let config = Config::read(&model.gguf)?;
         let mut sizes = Sizes::default();
         let shapes = Weights::gather(&model.gguf, &config, &mut sizes)?;
@@ -235,12 +239,12 @@ pub fn resolve_kernels(options: &Options) -> Result<Kernels, Error> {
 /// # Errors
 /// Whatever ends the run before its text is complete.
 pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error> {
-    let prompt = if options.prompt_ids.is_some() {
-        &[]
-    } else {
-        prompt::read(options)?
+    let model = ModelFile::open(options)?; // a wrong path is told before stdin is waited for
+    let prompt = match options.prompt_ids {
+        Some(_) => &[],
+        None => prompt::read(options)?,
     };
-    let setup = Setup::new(board, options, prompt)?;
+    let setup = Setup::new(board, options, model, prompt)?;
     setup.log_start(log, board);
     setup.check_budget(log, board, options)?;
     if options.mlock {
