@@ -26,11 +26,6 @@ const OPTIONS: [&str; 9] = [
     "-DLLAMA_BUILD_APP=OFF",
 ];
 
-const WITHOUT_TILES: [&str; 2] = [
-    "-DCMAKE_C_FLAGS=-mno-amx-int8",
-    "-DCMAKE_CXX_FLAGS=-mno-amx-int8",
-];
-
 /// The path of the peer's benchmark, which is built first where it is missing.
 pub fn ensure() -> Result<PathBuf> {
     let folder = workspace::cache().join("peer");
@@ -75,10 +70,10 @@ fn build(work: &Path, to: &Path) -> Result<()> {
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(&sources).arg("-B").arg(&output);
     configure.args(OPTIONS);
-    if tiles_trap(work)? {
-        eprintln!("peer: matrix tiles (AMX) trap on this machine: building without them");
-        configure.args(WITHOUT_TILES);
-    }
+    // Included into every file: no compiler option is as narrow.
+    let tiles = work.join("tiles.h");
+    fs::write(&tiles, include_str!("peer/tiles.h"))?;
+    configure.arg(format!("-DCMAKE_CXX_FLAGS=-include '{}'", tiles.display()));
     command::run_quietly(&mut configure)?;
     let jobs = thread::available_parallelism()?.to_string();
     let mut build = Command::new("cmake");
@@ -87,18 +82,4 @@ fn build(work: &Path, to: &Path) -> Result<()> {
     command::run_quietly(&mut build)?;
     fs::rename(output.join("bin").join(PROGRAM), to)?;
     Ok(())
-}
-
-/// Whether the processor promises matrix tiles that it does not have; llama.cpp would use them.
-fn tiles_trap(work: &Path) -> Result<bool> {
-    let (source, probe) = (work.join("tiles.cpp"), work.join("tiles"));
-    fs::write(&source, include_str!("peer/tiles.cpp"))?;
-    let mut compile = Command::new("g++");
-    compile
-        .arg("-march=native")
-        .arg(source)
-        .arg("-o")
-        .arg(&probe);
-    // A compiler that does not know `native` here knows no tiles either.
-    Ok(command::succeeds(&mut compile) && !command::succeeds(&mut Command::new(probe)))
 }
