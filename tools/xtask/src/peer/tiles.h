@@ -1,6 +1,6 @@
-// For compilers like GCC 12.2, whose _tile_loadconfig claims to read 8 bytes of its 64: the writes of
-// the others are dropped as dead, a tile has no rows then, and the first load into it traps. Here
-// the instruction is said to read them all, as it does.
+// For compilers like GCC 12.2, whose _tile_loadconfig claims to read 8 bytes of its 64: the writes
+// of the others are dropped as dead, a tile has no rows then, and the first load into it traps.
+// Here the instruction is said to read them all, as it does.
 #ifdef __AMX_TILE__
 #include <immintrin.h>
 
