@@ -19,6 +19,9 @@ usage: cargo xtask bench [--against llama.cpp|BINARY] [--model NAME] [--threads 
                          [--runs N] [--format text|jsonl]
 BINARY is another build of rushlight. Default: smollm2, threads 1,2, 5 runs, as text.";
 
+/// Above this load average, something else is running.
+const IDLE: f64 = 0.5;
+
 struct Options<'a> {
     against: Option<&'a str>,
     model: &'a str,
@@ -42,6 +45,12 @@ pub fn run(arguments: &[&str]) -> Result<()> {
         load: machine::load()?,
         rows: rows(&options.threads),
     };
+    if report.load > IDLE {
+        eprintln!(
+            "bench: the load average is {}: expect a wide spread",
+            report.load
+        );
+    }
     for round in 1..=options.runs {
         eprintln!("bench: round {round} of {}", options.runs);
         for row in &mut report.rows {

@@ -69,7 +69,12 @@ fn build(work: &Path, to: &Path) -> Result<()> {
     eprintln!("peer: building llama.cpp, once; this takes minutes");
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(&sources).arg("-B").arg(&output);
-    command::run_quietly(configure.args(OPTIONS))?;
+    configure.args(OPTIONS);
+    // Included into every file: no compiler option is as narrow.
+    let tiles = work.join("tiles.h");
+    fs::write(&tiles, include_str!("peer/tiles.h"))?;
+    configure.arg(format!("-DCMAKE_CXX_FLAGS=-include '{}'", tiles.display()));
+    command::run_quietly(&mut configure)?;
     let jobs = thread::available_parallelism()?.to_string();
     let mut build = Command::new("cmake");
     build.arg("--build").arg(&output);
