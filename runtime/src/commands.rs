@@ -9,7 +9,7 @@ use crate::model_file::ModelFile;
 use crate::options::Options;
 use crate::output::Output;
 use crate::prompt;
-use crate::session::{self, Setup};
+use crate::session::{self, Machine, Setup};
 use crate::sys;
 use crate::tokenizer::Tokenizer;
 use kernels_asm::registry::{KERNELS, Operation};
@@ -18,15 +18,19 @@ use kernels_asm::registry::{KERNELS, Operation};
 ///
 /// # Errors
 /// The model cannot be run, does not fit, or stdout is closed.
-pub fn plan(board: &Board, options: &Options, log: &Log) -> Result<(), Error> {
-    let setup = Setup::new(board, options, ModelFile::open(options)?, &[])?;
+pub fn plan(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<(), Error> {
+    let model = ModelFile::open(options)?;
+    // The prompt counts if one is named; none is waited for.
+    let named = options.prompt.is_some() || options.prompt_file.is_some();
+    let prompt = if named { prompt::read(options)? } else { &[] };
+    let setup = Setup::new(machine, options, model, prompt)?;
     let mut out = Output::default();
     for (name, bytes) in setup.plan.lines() {
         out.print(format_args!("{name:<10} {bytes:>14}\n"))?;
     }
     out.print(format_args!("{:<10} {:>14}\n", "total", setup.plan.total()))?;
     out.flush()?;
-    setup.check_budget(log, board, options)
+    setup.check_budget(log, machine.board, options)
 }
 
 /// `tokenize`: the ids of a text, one a line, or its pieces.

@@ -83,17 +83,16 @@ pub fn features() -> Features {
 }
 
 /// A path under `/sys` or `/proc` with a number in it, ready for the kernel.
-fn numbered(args: core::fmt::Arguments<'_>) -> String<96> {
+fn numbered(args: core::fmt::Arguments<'_>) -> Option<String<640>> {
     let mut path = String::new();
-    // A path that does not fit is cut, and then not found.
-    let _ = path.write_fmt(args);
-    let _ = path.push('\0');
-    path
+    path.write_fmt(args).ok()?;
+    path.push('\0').ok()?;
+    Some(path)
 }
 
 /// The number in a file of one line.
 fn number_in(args: core::fmt::Arguments<'_>) -> Option<u64> {
-    let path = numbered(args);
+    let path = numbered(args)?;
     let path = CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
     let mut buffer = [0; 32];
     sys::read_small(path, &mut buffer)?.trim().parse().ok()
@@ -108,23 +107,22 @@ fn capacity(cpu: u32) -> u64 {
 }
 
 /// The processors to use, fastest cluster first: those that the process may run on, or that
-/// `range` (a bit mask) allows. At most 64.
-pub fn processors(range: Option<u64>) -> Processors {
-    let allowed = sys::allowed_cpus();
-    let mask = match range.map(|range| range & allowed) {
-        None | Some(0) => allowed,
-        Some(mask) => mask,
-    };
+/// `range` (a bit mask) allows. At most 64; `None` if `range` leaves none.
+pub fn processors(range: Option<u64>) -> Option<Processors> {
+    let mask = sys::allowed_cpus() & range.unwrap_or(u64::MAX);
+    if mask == 0 {
+        return None;
+    }
     let mut cpus: Vec<(u32, u64), 64> = Vec::new();
     for cpu in (0..64).filter(|cpu| mask >> cpu & 1 == 1) {
         let _ = cpus.push((cpu, capacity(cpu))); // 64 have room
     }
     cpus.sort_unstable_by_key(|&(cpu, capacity)| (core::cmp::Reverse(capacity), cpu));
     let fastest = cpus.iter().filter(|cpu| cpu.1 == cpus[0].1).count();
-    Processors {
+    Some(Processors {
         cpus: cpus.iter().map(|cpu| cpu.0).collect(),
         fastest,
-    }
+    })
 }
 
 /// The processors to use.
@@ -182,12 +180,17 @@ pub fn memory_available() -> Option<u64> {
         .map(|kib| kib * 1024)
 }
 
-/// `memory.max` of this process's cgroup (version 2), bytes.
+/// The least `memory.max` of this process's cgroup (version 2) and of those it is in, bytes.
 pub fn cgroup_memory_max() -> Option<u64> {
-    let mut buffer = [0; 512];
+    let mut buffer = [0; 600];
     let groups = sys::read_small(c"/proc/self/cgroup", &mut buffer)?;
     let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    number_in(format_args!("/sys/fs/cgroup{group}/memory.max"))
+    let upwards = core::iter::successors(Some(group), |path| {
+        path.rsplit_once('/').map(|(parent, _)| parent)
+    });
+    upwards
+        .filter_map(|path| number_in(format_args!("/sys/fs/cgroup{path}/memory.max")))
+        .min()
 }
 
 /// Resident set now, KiB.

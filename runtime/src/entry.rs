@@ -2,26 +2,56 @@
 
 use crate::board::Board;
 use crate::commands;
+use crate::cpu;
 use crate::error::Error;
-use crate::log::Log;
+use crate::log::{Log, LogFormat};
 use crate::options::{Command, HELP, Options};
-use crate::session;
+use crate::session::{self, Machine};
 use crate::sys::{self, Arguments, Fd, STDOUT};
+
+/// What is said when a mapped file has become shorter than it was.
+static SHRUNK_TEXT: &str = "rushlight error \
+    message=\"the model file became shorter while it was read\" code=5 finish=error\n";
+static SHRUNK_JSON: &str = "{\"event\":\"error\",\"message\":\"the model file became shorter \
+    while it was read\",\"code\":5,\"finish\":\"error\"}\n";
+
+/// Whether the logs are to be JSON, before the command line is known to be right.
+fn wants_json(arguments: Arguments) -> bool {
+    let mut arguments = arguments.skip_while(|&word| word != c"--log-format");
+    arguments.nth(1) == Some(c"json")
+}
 
 /// Runs the program and ends the process.
 pub fn start(board: &Board, mut arguments: Arguments) -> ! {
+    let machine = Machine {
+        board,
+        program_bytes: cpu::resident_kb() as usize * 1024,
+    };
+    sys::fill_standard_streams();
     sys::catch_signals();
     let _program = arguments.next();
     let mut log = Log::default();
-    let code = match command(board, &mut arguments, &mut log) {
+    if wants_json(arguments.clone()) {
+        log.format = LogFormat::Json; // for errors of the command line too
+    }
+    sys::explain_bus_errors(match log.format {
+        LogFormat::Text => &SHRUNK_TEXT,
+        LogFormat::Json => &SHRUNK_JSON,
+    });
+    let code = match command(&machine, &mut arguments, &mut log) {
         Ok(code) => code,
         Err(error) => {
             let code = error.exit_code();
+            let finish = if let Error::Cancelled(_) = error {
+                "cancel"
+            } else {
+                "error"
+            };
             drop(
                 log.error("error")
                     .text("message", error)
                     .number("code", code.into())
-                    .text("finish", "error"),
+                    .text("finish", finish),
             );
             code
         }
@@ -29,21 +59,20 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
     sys::exit(code)
 }
 
-fn command(board: &Board, arguments: &mut Arguments, log: &mut Log) -> Result<u8, Error> {
+fn command(machine: &Machine<'_>, arguments: &mut Arguments, log: &mut Log) -> Result<u8, Error> {
     let options = Options::parse(arguments)?;
     log.format = options.log_format;
     log.quiet = options.quiet;
-    log.verbose = options.verbose;
     if let Some(path) = options.log_file {
         log.fd = Fd::create(path).map_err(|errno| Error::File { path, errno })?;
     }
     match options.command {
-        Command::Run => return Ok(session::run(board, &options, log)?.exit_code()),
-        Command::Plan => commands::plan(board, &options, log)?,
+        Command::Run => return Ok(session::run(machine, &options, log)?.exit_code()),
+        Command::Plan => commands::plan(machine, &options, log)?,
         Command::Tokenize => commands::tokenize(&options)?,
         Command::Kernels => commands::kernels(&options)?,
         Command::Help => STDOUT.write_all(HELP.as_bytes()).map_err(Error::Output)?,
-        Command::Version => commands::version(board)?,
+        Command::Version => commands::version(machine.board)?,
     }
     Ok(0)
 }

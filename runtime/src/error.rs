@@ -82,6 +82,17 @@ pub enum Error {
     Output(Errno),
     /// No token could be chosen.
     Sampler(SamplerError),
+    /// A signal ended the run; with the exit code that it asks for.
+    Cancelled(u8),
+    /// The kernel does not give the memory that was planned.
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// `--mlock` is refused.
+    Lock(Errno),
     /// The kernel gives no memory or no thread.
     System(Errno),
     /// The plan and the code disagree.
@@ -89,11 +100,20 @@ pub enum Error {
 }
 
 impl Error {
+    /// What a failed read or write means: a signal that arrived meanwhile, or else `error`.
+    pub fn of_io(errno: Errno, error: impl FnOnce(Errno) -> Error) -> Error {
+        match crate::sys::pending_signal() {
+            Some(code) if errno == Errno::INTERRUPTED => Error::Cancelled(code),
+            _ => error(errno),
+        }
+    }
+
     /// The exit code, as documented in `--help`.
     pub fn exit_code(&self) -> u8 {
         use Error::*;
         match self {
-            System(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
+            Cancelled(code) => *code,
+            System(_) | Lock(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
             Usage(_) | Stop(_) | BadPromptId | EmptyPrompt => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
             Chat(ChatError::UnknownName { .. } | ChatError::NeedsTemplate) => 2,
@@ -102,7 +122,7 @@ impl Error {
             Gguf(_) | Config(_) | Chat(_) | Load(_) | VocabularySize { .. } => 5,
             Tokenizer(TokenizerError::Arena(_)) => 1,
             Tokenizer(_) => 5,
-            DoesNotFit(_) => 6,
+            DoesNotFit(_) | Memory { .. } => 6,
             PromptTooLong { .. } | PromptTooLarge { .. } => 7,
             Output(_) => 8,
             Sampler(SamplerError::NotFinite { .. }) => 9,
@@ -159,6 +179,9 @@ impl fmt::Display for Error {
             BadPromptId => f.write_str("--prompt-ids: not a token id of this vocabulary"),
             Output(errno) => write!(f, "output: {errno}"),
             Sampler(error) => error.fmt(f),
+            Cancelled(_) => f.write_str("cancelled by a signal"),
+            Memory { bytes, errno } => write!(f, "{bytes} bytes of memory: {errno}"),
+            Lock(errno) => write!(f, "--mlock: {errno}"),
             System(errno) => errno.fmt(f),
             Arena(error) | Load(LoadError::Arena(error)) => write!(
                 f,

@@ -9,9 +9,10 @@ use crate::model::Engine;
 use crate::options::Options;
 use crate::output::Output;
 use crate::profile::{Bucket, Profile};
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, check_finite};
 use crate::sys::{self, Fd};
 use crate::tokenizer::{Flow, TextStream, Tokenizer};
+use core::ffi::CStr;
 
 /// Why generation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +86,7 @@ pub struct Generator<'g, 'm, 'k> {
     /// stdout.
     pub output: Output,
     /// `--logits`.
-    pub logits_file: Option<Fd>,
+    pub logits_file: Option<LogitsFile>,
     /// The sampler's seed, for the log.
     pub seed: u64,
     /// What was planned, for the log.
@@ -199,8 +200,13 @@ impl Generator<'_, '_, '_> {
         if let Some(file) = self.logits_file {
             for token in 0..len {
                 let logits = self.engine.logits(&mut step, token);
-                write_floats(file, logits).map_err(Error::Output)?;
+                check_finite(logits)?;
+                file.write(logits)?;
             }
+        }
+        if self.options.verbose && len > 1 {
+            let done = self.position as u64;
+            drop(self.log.event("prefill").number("tokens", done));
         }
         if !wanted {
             return Ok(None);
@@ -223,13 +229,13 @@ impl Generator<'_, '_, '_> {
     fn write(&mut self, id: u32) -> Result<bool, Error> {
         if self.options.ids {
             self.output.print(format_args!("{id}\n"))?;
-            self.output.flush()?;
-            return Ok(false);
         }
         let (stream, output) = (&mut self.stream, &mut self.output);
-        let mut written = Ok(());
+        let (shows_text, mut written) = (!self.options.ids, Ok(()));
         let flow = stream.push(self.tokenizer.token_bytes(id), &mut |bytes| {
-            written = written.and_then(|()| output.bytes(bytes));
+            if shows_text {
+                written = written.and_then(|()| output.bytes(bytes));
+            }
         });
         written?;
         self.output.flush()?;
@@ -240,7 +246,12 @@ impl Generator<'_, '_, '_> {
     fn write_rest(&mut self) -> Result<(), Error> {
         let (stream, output) = (&mut self.stream, &mut self.output);
         let mut written = Ok(());
-        stream.finish(&mut |bytes| written = written.and_then(|()| output.bytes(bytes)));
+        let shows_text = !self.options.ids;
+        stream.finish(&mut |bytes| {
+            if shows_text {
+                written = written.and_then(|()| output.bytes(bytes));
+            }
+        });
         written?;
         self.output.flush()
     }
@@ -331,15 +342,35 @@ enum Progress {
     Finished(Finish),
 }
 
-/// Writes floats little-endian, through a small buffer.
-fn write_floats(file: Fd, floats: &[f32]) -> Result<(), sys::Errno> {
-    let mut buffer = [0; 4096];
-    for part in floats.chunks(buffer.len() / 4) {
-        let bytes = &mut buffer[..4 * part.len()];
-        for (bytes, float) in bytes.chunks_exact_mut(4).zip(part) {
-            bytes.copy_from_slice(&float.to_le_bytes());
-        }
-        file.write_all(bytes)?;
+/// The file of `--logits`: a row of little-endian floats for every token that was evaluated.
+#[derive(Clone, Copy)]
+pub struct LogitsFile {
+    path: &'static CStr,
+    file: Fd,
+}
+
+impl LogitsFile {
+    /// Creates or empties it.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn create(path: &'static CStr) -> Result<Self, Error> {
+        let file = Fd::create(path).map_err(|errno| Error::File { path, errno })?;
+        Ok(LogitsFile { path, file })
     }
-    Ok(())
+
+    /// Appends a row, through a small buffer.
+    fn write(&self, floats: &[f32]) -> Result<(), Error> {
+        let mut buffer = [0; 4096];
+        for part in floats.chunks(buffer.len() / 4) {
+            let bytes = &mut buffer[..4 * part.len()];
+            for (bytes, float) in bytes.chunks_exact_mut(4).zip(part) {
+                bytes.copy_from_slice(&float.to_le_bytes());
+            }
+            let path = self.path;
+            let failed = |errno| Error::of_io(errno, |errno| Error::File { path, errno });
+            self.file.write_all(bytes).map_err(failed)?;
+        }
+        Ok(())
+    }
 }

@@ -7,9 +7,10 @@ use core::ffi::CStr;
 /// Reads ids separated by white space into `ids`, and returns how many there are.
 ///
 /// # Errors
-/// The file cannot be read, a word is no id below `vocabulary`, or there are more than fit.
+/// The file cannot be read, a word is no id below `vocabulary`, or there are more than fit: then
+/// reading stops, and the count in the error is one too many.
 pub fn read(path: &'static CStr, vocabulary: usize, ids: &mut [u32]) -> Result<usize, Error> {
-    let unreadable = |errno| Error::File { path, errno };
+    let unreadable = |errno| Error::of_io(errno, |errno| Error::File { path, errno });
     let file = if path == c"-" {
         sys::STDIN
     } else {
@@ -33,21 +34,17 @@ pub fn read(path: &'static CStr, vocabulary: usize, ids: &mut [u32]) -> Result<u
                     if id as usize >= vocabulary {
                         return Err(Error::BadPromptId);
                     }
-                    if let Some(slot) = ids.get_mut(count) {
-                        *slot = id;
-                    }
                     count += 1;
+                    let too_long = Error::PromptTooLong {
+                        tokens: count,
+                        context: ids.len(),
+                    };
+                    *ids.get_mut(count - 1).ok_or(too_long)? = id;
                 }
             }
         }
         if len == 0 {
-            return match count <= ids.len() {
-                true => Ok(count),
-                false => Err(Error::PromptTooLong {
-                    tokens: count,
-                    context: ids.len(),
-                }),
-            };
+            return Ok(count);
         }
     }
 }

@@ -25,8 +25,6 @@ pub struct Log {
     pub format: LogFormat,
     /// Only errors.
     pub quiet: bool,
-    /// More than the standard events.
-    pub verbose: bool,
 }
 
 impl Default for Log {
@@ -35,7 +33,6 @@ impl Default for Log {
             fd: STDERR,
             format: LogFormat::Text,
             quiet: false,
-            verbose: false,
         }
     }
 }
@@ -54,6 +51,8 @@ impl Log {
 
 /// Room for the longest line; two bytes are kept for its end.
 const LINE_BYTES: usize = 2048;
+/// Room for one text of a line, so that a long one leaves the others theirs.
+const TEXT_BYTES: usize = 512;
 
 /// A line in the making.
 pub struct Line {
@@ -123,7 +122,14 @@ impl Line {
         };
         self.put(format_args!("{quote}"));
         // Cutting is no failure.
-        let _ = write!(Escaped(&mut self), "{value}");
+        let room = TEXT_BYTES;
+        let _ = write!(
+            Escaped {
+                line: &mut self,
+                room
+            },
+            "{value}"
+        );
         self.put(format_args!("{quote}"));
         self
     }
@@ -166,15 +172,25 @@ impl fmt::Write for Cut<'_> {
 }
 
 /// Text as a JSON string has it between its quotes: for a terminal this is safe too.
-struct Escaped<'l>(&'l mut Line);
+struct Escaped<'l> {
+    line: &'l mut Line,
+    room: usize,
+}
 
 impl fmt::Write for Escaped<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for character in text.chars() {
+            // The longest escape takes six bytes.
+            self.room = self.room.checked_sub(6).ok_or(fmt::Error)?;
             match character {
-                '"' | '\\' => self.0.put(format_args!("\\{character}")),
-                '\0'..='\x1f' | '\x7f' => self.0.put(format_args!("\\u{:04x}", character as u32)),
-                _ => self.0.put(format_args!("{character}")),
+                '"' | '\\' => self.line.put(format_args!("\\{character}")),
+                '\0'..='\x1f' | '\x7f' => {
+                    self.line.put(format_args!("\\u{:04x}", character as u32))
+                }
+                _ => {
+                    self.room += 6 - character.len_utf8();
+                    self.line.put(format_args!("{character}"));
+                }
             }
         }
         Ok(())

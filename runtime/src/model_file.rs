@@ -21,7 +21,7 @@ impl ModelFile {
     pub fn open(options: &Options) -> Result<ModelFile, Error> {
         let path = options.model.ok_or(UsageError::MissingModel)?;
         let unreadable = |errno| Error::File { path, errno };
-        let file = Fd::open(path).map_err(unreadable)?;
+        let file = Fd::open_file(path).map_err(unreadable)?;
         if !matches!(
             file.kind().map_err(unreadable)?,
             FileKind::Regular | FileKind::Block

@@ -125,6 +125,8 @@ pub enum UsageError {
     },
     /// More `-r` than there is room for.
     TooManyStops,
+    /// `--cpu-range` names no processor that the process may run on.
+    NoProcessor,
     /// No `-m`.
     MissingModel,
     /// No prompt, and stdin is a terminal.
@@ -157,6 +159,9 @@ impl fmt::Display for UsageError {
                 )
             }
             UsageError::TooManyStops => write!(f, "at most {STOPS_MAX} stop strings"),
+            UsageError::NoProcessor => {
+                f.write_str("--cpu-range names no processor that this process may use")
+            }
             UsageError::MissingModel => f.write_str("no model: -m FILE"),
             UsageError::MissingPrompt => {
                 f.write_str("no prompt: -p TEXT, -f FILE, or text on stdin")
@@ -200,7 +205,9 @@ output
   --ids                   print token ids instead of text
   --logits FILE           write the logits after every token, f32 rows
   --profile               a log line per token
-  --log-format text|json  --log-file FILE  -v  -q
+  --log-format text|json  --log-file FILE
+  -v                      a log line per chunk of the prompt
+  -q                      only errors
   --no-bos                tokenize without the start token
 
 exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable,

@@ -54,7 +54,8 @@ impl Output {
     /// stdout is closed.
     pub fn flush(&mut self) -> Result<(), Error> {
         let len = core::mem::take(&mut self.len);
-        STDOUT.write_all(&self.buffer[..len]).map_err(Error::Output)
+        let written = STDOUT.write_all(&self.buffer[..len]);
+        written.map_err(|errno| Error::of_io(errno, Error::Output))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The memory plan: what a run will take, as a visible sum, before any of it is taken.
 
-use crate::arena::{Forward, Kv, Model, rounded};
+use crate::arena::{ArenaError, Forward, Kv, Model, Open, rounded};
 use crate::cpu;
 use crate::kv::{KvCache, KvFormat};
 use crate::load::STAGING_BYTES;
@@ -59,6 +59,8 @@ pub struct Demand<'a> {
     pub prompt: usize,
     /// Bytes of the file's header.
     pub metadata: usize,
+    /// Bytes of the program itself.
+    pub program: usize,
 }
 
 impl Plan {
@@ -83,7 +85,7 @@ impl Plan {
             stacks: (demand.threads - 1) * STACK_BYTES,
             prompt: demand.prompt,
             metadata: demand.metadata,
-            program: cpu::resident_kb() as usize * 1024,
+            program: demand.program,
         }
     }
 
@@ -111,6 +113,25 @@ impl Plan {
     /// Bytes of the one reservation: the three scopes and the stacks.
     pub fn reservation(&self) -> usize {
         self.scope::<Model>() + self.scope::<Kv>() + self.scope::<Forward>() + self.stacks
+    }
+
+    /// Holds what was taken for good against the plan, to the byte.
+    ///
+    /// # Errors
+    /// They differ: the plan forgot or invented a buffer.
+    pub fn check_used(&self, model: &Open<'_, Model>, kv: &Open<'_, Kv>) -> Result<(), ArenaError> {
+        for (used, planned) in [
+            (model.used(), self.scope::<Model>()),
+            (kv.used(), self.scope::<Kv>()),
+        ] {
+            if used != planned {
+                return Err(ArenaError {
+                    wanted: used,
+                    left: planned,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Bytes of everything.

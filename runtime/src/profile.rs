@@ -55,9 +55,4 @@ impl Profile {
         }
         difference
     }
-
-    /// Nanoseconds in all buckets.
-    pub fn total_ns(&self) -> u64 {
-        self.ns.iter().sum()
-    }
 }

@@ -50,7 +50,7 @@ impl Text {
                 Ok(0) => return Ok(()),
                 Ok(count) => self.len += count,
                 Err(Errno::INTERRUPTED) if sys::pending_signal().is_none() => {}
-                Err(errno) => return Err(Error::File { path, errno }),
+                Err(errno) => return Err(Error::of_io(errno, |errno| Error::File { path, errno })),
             }
         }
     }

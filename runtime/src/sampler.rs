@@ -84,6 +84,20 @@ impl fmt::Display for SamplerError {
     }
 }
 
+/// Checks that every logit is a number.
+///
+/// # Errors
+/// The first that is NaN or infinite.
+pub fn check_finite(logits: &[f32]) -> Result<(), SamplerError> {
+    match logits.iter().position(|logit| !logit.is_finite()) {
+        None => Ok(()),
+        Some(id) => Err(SamplerError::NotFinite {
+            id: id as u32,
+            bits: logits[id].to_bits(),
+        }),
+    }
+}
+
 /// Chooses tokens.
 #[derive(Clone, Debug)]
 pub struct Sampler {
@@ -142,12 +156,7 @@ impl Sampler {
         softmax: &dyn Fn(&mut [f32]),
         scratch: &Open<'_, Forward>,
     ) -> Result<u32, SamplerError> {
-        if let Some(id) = logits.iter().position(|logit| !logit.is_finite()) {
-            return Err(SamplerError::NotFinite {
-                id: id as u32,
-                bits: logits[id].to_bits(),
-            });
-        }
+        check_finite(logits)?;
         self.penalise(logits, history, scratch)?;
         let best = greatest(logits).ok_or(SamplerError::NoLogits)?;
         if self.settings.temperature <= 0.0 {

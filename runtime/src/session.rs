@@ -5,7 +5,7 @@ use crate::board::Board;
 use crate::chat::Chat;
 use crate::cpu::{self, Processors};
 use crate::error::Error;
-use crate::generate::{Finish, Generator, Times};
+use crate::generate::{Finish, Generator, LogitsFile, Times};
 use crate::kv::{KvCache, KvFormat};
 use crate::load::{Loader, STAGING_BYTES};
 use crate::log::Log;
@@ -13,18 +13,26 @@ use crate::model::rope::RopeTable;
 use crate::model::weights::{Sizes, Weights};
 use crate::model::{Config, Engine, StepPlan};
 use crate::model_file::ModelFile;
-use crate::options::Options;
+use crate::options::{Options, UsageError};
 use crate::output::Output;
 use crate::plan::{self, Demand, Plan};
 use crate::profile::Profile;
 use crate::prompt;
 use crate::sampler::Sampler;
-use crate::sys::{self, Fd, Team};
+use crate::sys::{self, Team};
 use crate::tokenizer::{STOPS_MAX, TextStream, Tokenizer};
 use core::ffi::CStr;
 use kernels_asm::features::Features;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::registry::Kernels;
+
+/// Where the program runs.
+pub struct Machine<'b> {
+    /// The board.
+    pub board: &'b Board,
+    /// What the program itself took before it did anything.
+    pub program_bytes: usize,
+}
 
 /// What a run is going to be, known from the header and the command line alone.
 pub struct Setup {
@@ -61,7 +69,7 @@ impl Setup {
     /// # Errors
     /// Whatever in the file or on the command line makes the run impossible.
     pub fn new(
-        board: &Board,
+        machine: &Machine<'_>,
         options: &Options,
         model: ModelFile,
         prompt: &'static [u8],
@@ -70,9 +78,9 @@ impl Setup {
         let mut sizes = Sizes::default();
         let shapes = Weights::gather(&model.gguf, &config, &mut sizes)?;
         let kernels = resolve_kernels(options)?;
-        let processors = cpu::processors(options.cpu_range);
+        let processors = cpu::processors(options.cpu_range).ok_or(UsageError::NoProcessor)?;
         let threads = options.threads.unwrap_or(processors.fastest);
-        let context_default = config.context_max.min(board.context_default);
+        let context_default = config.context_max.min(machine.board.context_default);
         let context = options.context.unwrap_or(context_default);
         let batch = options.batch.min(context);
         let step = StepPlan::new(&config, &shapes, batch, threads, context);
@@ -91,6 +99,7 @@ impl Setup {
             sample: Sampler::bytes(config.vocabulary),
             prompt: prompt.len(),
             metadata: model.gguf.header_bytes(),
+            program: machine.program_bytes,
         });
         Ok(Setup {
             model,
@@ -175,6 +184,20 @@ impl Setup {
         }
     }
 
+    /// Checks that the vocabulary fits the model and the template; warns of what may be wrong.
+    fn check_vocabulary(&self, tokenizer: &Tokenizer<'_>, log: &Log) -> Result<(), Error> {
+        if tokenizer.len() != self.config.vocabulary {
+            let (texts, rows) = (tokenizer.len(), self.config.vocabulary);
+            return Err(Error::VocabularySize { texts, rows });
+        }
+        if tokenizer.lacks_pretokenizer() {
+            let message =
+                "the file does not name its pre-tokenizer: default taken, text may suffer";
+            drop(log.error("warning").text("message", message));
+        }
+        Ok(self.chat.check(tokenizer)?)
+    }
+
     /// The `plan` line.
     pub fn log_plan(&self, log: &Log, budget: u64, source: plan::BudgetSource) {
         let plan = &self.plan;
@@ -237,57 +260,50 @@ pub fn resolve_kernels(options: &Options) -> Result<Kernels, Error> {
 /// Runs a prompt.
 ///
 /// # Errors
-/// Whatever ends the run before its text is complete.
-pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error> {
+/// Whatever ends the run before its text is complete. What can be known before the weights are
+/// read is told before.
+pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish, Error> {
     let model = ModelFile::open(options)?; // a wrong path is told before stdin is waited for
     let prompt = match options.prompt_ids {
         Some(_) => &[],
         None => prompt::read(options)?,
     };
-    let setup = Setup::new(board, options, model, prompt)?;
-    setup.log_start(log, board);
-    setup.check_budget(log, board, options)?;
-    if options.mlock {
-        sys::lock_memory().map_err(Error::System)?;
-    }
+    let setup = Setup::new(machine, options, model, prompt)?;
+    setup.log_start(log, machine.board);
+    setup.check_budget(log, machine.board, options)?;
 
-    let reservation = sys::reserve(setup.plan.reservation()).map_err(Error::System)?;
+    let bytes = setup.plan.reservation();
+    let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
+    if options.mlock {
+        sys::lock(reservation).map_err(Error::Lock)?;
+    }
     let (stacks, block) = reservation.split_at_mut(setup.plan.stacks);
     let (model, mut kv, mut forward) =
         arena::split(block, setup.plan.scope::<Model>(), setup.plan.scope::<Kv>())?;
-    let cpus = setup.processors.assign(setup.threads);
-    let team = Team::start(&cpus, stacks).map_err(Error::System)?;
 
     let model = model.open_once();
     let tokenizer = Tokenizer::new(&setup.model.gguf, &model)?;
-    if tokenizer.len() != setup.config.vocabulary {
-        let (texts, rows) = (tokenizer.len(), setup.config.vocabulary);
-        return Err(Error::VocabularySize { texts, rows });
-    }
-    let mut engine = load(&setup, &model, team, &mut forward, log)?;
-    debug_assert_eq!(
-        model.used(),
-        setup.plan.scope::<Model>(),
-        "the plan is exact"
-    );
-
-    setup.chat.check(&tokenizer)?;
+    setup.check_vocabulary(&tokenizer, log)?;
     let kv = kv.open();
     let mut cache = KvCache::new(&kv, &setup.config, setup.context, setup.kv_format)?;
     let history = kv.alloc::<u32>(setup.context)?;
     let prompt_len = encode(&setup, options, &tokenizer, &mut forward, history)?;
-
+    let stops = stop_texts(options)?;
     let seed = options
         .seed
         .unwrap_or_else(|| u64::from(sys::entropy() as u32));
-    let mut stops = heapless::Vec::<&[u8], STOPS_MAX>::new();
-    for text in &options.stops {
-        let _ = stops.push(prompt::flag_text(text, options.escape)?); // room for as many
+    let sampler = Sampler::new(options.sampler, seed)?;
+    let mut stream = TextStream::new(&stops)?;
+    if tokenizer.adds_space() && setup.chat.is_template() {
+        stream = stream.skip_first_space();
     }
-    let logits_file = match options.logits {
-        Some(path) => Some(Fd::create(path).map_err(|errno| Error::File { path, errno })?),
-        None => None,
-    };
+    let logits_file = options.logits.map(LogitsFile::create).transpose()?;
+
+    let cpus = setup.processors.assign(setup.threads);
+    let team = Team::start(&cpus, stacks).map_err(Error::System)?;
+    let mut engine = load(&setup, &model, team, &mut forward, log)?;
+    setup.plan.check_used(&model, &kv)?;
+
     let mut generator = Generator {
         options,
         log,
@@ -296,8 +312,8 @@ pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error>
         cache: &mut cache,
         history,
         position: 0,
-        sampler: Sampler::new(options.sampler, seed)?,
-        stream: TextStream::new(&stops)?,
+        sampler,
+        stream,
         output: Output::default(),
         logits_file,
         seed,
@@ -307,6 +323,14 @@ pub fn run(board: &Board, options: &Options, log: &Log) -> Result<Finish, Error>
         mark: (Profile::default(), 0),
     };
     generator.run(prompt_len, &mut forward)
+}
+
+/// The texts of `-r`, escapes resolved.
+fn stop_texts(options: &Options) -> Result<heapless::Vec<&'static [u8], STOPS_MAX>, Error> {
+    let texts = options.stops.iter();
+    texts
+        .map(|text| prompt::flag_text(text, options.escape))
+        .collect()
 }
 
 /// Reads and packs the weights; `load` in the log.
@@ -363,25 +387,25 @@ fn encode(
     forward: &mut Region<'_, Forward>,
     history: &mut [u32],
 ) -> Result<usize, Error> {
-    if let Some(path) = options.prompt_ids {
-        return crate::ids::read(path, tokenizer.len(), history);
-    }
-    let scratch = forward.open();
-    let system = options
-        .system
-        .map(|text| prompt::flag_text(text, options.escape))
-        .transpose()?;
-    let ids = setup
-        .chat
-        .encode(tokenizer, system, setup.prompt, &scratch)?;
-    if ids.is_empty() {
-        return Err(Error::EmptyPrompt);
-    }
-    let room = history.get_mut(..ids.len());
-    let too_long = Error::PromptTooLong {
-        tokens: ids.len(),
-        context: setup.context,
+    let count = match options.prompt_ids {
+        Some(path) => crate::ids::read(path, tokenizer.len(), history)?,
+        None => {
+            let system = options
+                .system
+                .map(|text| prompt::flag_text(text, options.escape));
+            let scratch = forward.open();
+            let chat = &setup.chat;
+            let ids = chat.encode(tokenizer, system.transpose()?, setup.prompt, &scratch)?;
+            let (tokens, context) = (ids.len(), setup.context);
+            let room = history.get_mut(..tokens);
+            room.ok_or(Error::PromptTooLong { tokens, context })?
+                .copy_from_slice(ids);
+            tokens
+        }
     };
-    room.ok_or(too_long)?.copy_from_slice(ids);
-    Ok(ids.len())
+    if count == 0 {
+        Err(Error::EmptyPrompt)
+    } else {
+        Ok(count)
+    }
 }

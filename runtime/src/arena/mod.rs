@@ -165,9 +165,4 @@ impl<'a, S> Open<'a, S> {
     pub fn used(&self) -> usize {
         self.used.get()
     }
-
-    /// Bytes that are left.
-    pub fn left(&self) -> usize {
-        self.len - self.used.get()
-    }
 }

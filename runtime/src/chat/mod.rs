@@ -167,6 +167,11 @@ impl<'m> Chat<'m> {
         self.family.map_or("none", |family| family.name)
     }
 
+    /// Whether there is a template at all.
+    pub fn is_template(&self) -> bool {
+        self.family.is_some()
+    }
+
     /// Bytes of the Forward scope that [`encode`](Self::encode) takes at most for a dialog of so
     /// many messages and bytes.
     pub fn encode_bytes(&self, messages: usize, bytes: usize) -> usize {

@@ -67,6 +67,11 @@ pub enum ConfigError {
         /// Which.
         tensor: Name,
     },
+    /// A tensor that nothing here would use: the model is more than it seems.
+    UnknownTensor {
+        /// Which.
+        tensor: Name,
+    },
     /// A tensor has another shape than the metadata asks for.
     TensorShape {
         /// Which.
@@ -104,6 +109,10 @@ impl fmt::Display for ConfigError {
             BadValue { key, found } => write!(f, "key llama.{key}: {found} makes no model"),
             Unsupported { what } => write!(f, "{what} is not supported"),
             MissingTensor { tensor } => write!(f, "tensor {tensor} is missing"),
+            UnknownTensor { tensor } => write!(
+                f,
+                "tensor {tensor} is no part of the llama models that are supported"
+            ),
             TensorShape {
                 tensor,
                 found,
@@ -193,6 +202,14 @@ impl Config {
                 found: kv_heads as f64,
             });
         }
+        let stated = keys.number("attention.key_length")?;
+        if stated.is_none() && !width.is_multiple_of(heads) {
+            let key = "attention.head_count";
+            return Err(ConfigError::BadValue {
+                key,
+                found: heads as f64,
+            });
+        }
         let head_dim = keys.dimension("attention.key_length", Some(width / heads))?;
         if head_dim == 0 || !head_dim.is_multiple_of(8) || head_dim > 256 {
             let key = "attention.key_length";
@@ -252,23 +269,43 @@ impl Config {
 }
 
 /// Things that a `llama` file may ask for and that are not computed here: better no text than
-/// wrong text.
+/// wrong text. Tensors that would go unused are found by `Weights::gather`.
 fn refuse_unsupported(gguf: &Gguf<'_>) -> Result<(), ConfigError> {
+    let unsupported = |what| Err(ConfigError::Unsupported { what });
     if gguf.u32("llama.expert_count")?.unwrap_or(0) > 0 {
-        return Err(ConfigError::Unsupported {
-            what: "a mixture of experts",
-        });
+        return unsupported("a mixture of experts");
+    }
+    if gguf.u32("split.count")?.unwrap_or(1) > 1 {
+        return unsupported("a model split over several files");
     }
     let scaling = gguf.string("llama.rope.scaling.type")?;
     if !matches!(scaling, None | Some(b"none")) || gguf.tensor("rope_freqs.weight").is_some() {
-        return Err(ConfigError::Unsupported {
-            what: "RoPE scaling",
-        });
+        return unsupported("RoPE scaling");
     }
-    if gguf.u32("split.count")?.unwrap_or(1) > 1 {
-        return Err(ConfigError::Unsupported {
-            what: "a model split over several files",
-        });
+    // Numbers that change nothing at these values.
+    for (key, neutral, what) in [
+        ("llama.rope.scaling.factor", 1.0, "RoPE scaling"),
+        ("llama.rope.scale_linear", 1.0, "RoPE scaling"),
+        (
+            "llama.attention.clamp_kqv",
+            0.0,
+            "clamping of queries, keys and values",
+        ),
+        ("llama.logit_scale", 1.0, "a logit scale"),
+        ("llama.attention.scale", 0.0, "an attention scale"),
+    ] {
+        if gguf
+            .f32(key)?
+            .is_some_and(|found| found != neutral && found != 0.0)
+        {
+            return unsupported(what);
+        }
+    }
+    if gguf.u32("llama.attention.sliding_window")?.unwrap_or(0) > 0 {
+        return unsupported("sliding-window attention");
+    }
+    if gguf.bool("llama.attention.causal")? == Some(false) {
+        return unsupported("attention that is not causal");
     }
     Ok(())
 }

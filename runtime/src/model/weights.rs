@@ -154,6 +154,7 @@ impl<'m> Weights<'m> {
             let layer = gather_layer(&mut tensors, config, index)?;
             let _ = layers.push(layer); // `config` has at most LAYERS_MAX
         }
+        refuse_unknown(gguf, config)?;
         let norm = tensors.vector("output_norm.weight", width)?;
         let output = match gguf.tensor("output.weight") {
             Some(_) => tensors.matrix("output.weight", width, vocabulary)?,
@@ -190,6 +191,39 @@ impl<'m> Weights<'m> {
             ]
         });
         [&self.embedding, &self.output].into_iter().chain(layers)
+    }
+}
+
+/// The parts of a layer, as its tensors are named.
+const PARTS: [&str; 9] = [
+    "attn_norm",
+    "attn_q",
+    "attn_k",
+    "attn_v",
+    "attn_output",
+    "ffn_norm",
+    "ffn_gate",
+    "ffn_up",
+    "ffn_down",
+];
+
+/// Refuses a file with a tensor that nothing here would use, such as a bias.
+fn refuse_unknown(gguf: &Gguf<'_>, config: &Config) -> Result<(), ConfigError> {
+    let is_known = |name: &str| {
+        let part = name.strip_suffix(".weight");
+        match part.and_then(|part| part.strip_prefix("blk.")?.split_once('.')) {
+            Some((index, part)) => {
+                let layer = index.parse::<usize>();
+                layer.is_ok_and(|layer| layer < config.layers) && PARTS.contains(&part)
+            }
+            None => matches!(part, Some("token_embd" | "output_norm" | "output")),
+        }
+    };
+    match gguf.tensors().find(|tensor| !is_known(tensor.name)) {
+        None => Ok(()),
+        Some(tensor) => Err(ConfigError::UnknownTensor {
+            tensor: Name::new(tensor.name),
+        }),
     }
 }
 

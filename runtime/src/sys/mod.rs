@@ -11,7 +11,7 @@ pub use team::{STACK_BYTES, THREADS_MAX, Team};
 
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt;
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 /// The standard streams.
 pub const STDIN: Fd = Fd(0);
@@ -25,8 +25,6 @@ pub const STDERR: Fd = Fd(2);
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// The reader of a pipe is gone.
-    pub const BROKEN_PIPE: Errno = Errno(libc::EPIPE);
     /// A signal arrived first.
     pub const INTERRUPTED: Errno = Errno(libc::EINTR);
     /// A file ended before the bytes that were asked for.
@@ -74,10 +72,19 @@ pub enum FileKind {
 }
 
 impl Fd {
-    /// Opens for reading.
+    /// Opens for reading. A pipe is waited for until somebody writes to it.
     pub fn open(path: &CStr) -> Result<Fd, Errno> {
+        Fd::open_with(path, libc::O_RDONLY)
+    }
+
+    /// Opens for reading what should be a file, and waits for nothing if it is not.
+    pub fn open_file(path: &CStr) -> Result<Fd, Errno> {
+        Fd::open_with(path, libc::O_RDONLY | libc::O_NONBLOCK)
+    }
+
+    fn open_with(path: &CStr, flags: c_int) -> Result<Fd, Errno> {
         // SAFETY: `path` is NUL-terminated.
-        let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
         check(fd as isize).map(|_| Fd(fd))
     }
 
@@ -141,12 +148,15 @@ impl Fd {
     }
 
     /// Writes all of it.
+    ///
+    /// # Errors
+    /// [`Errno::INTERRUPTED`] if a signal asks the program to end while the reader does not read.
     pub fn write_all(self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             // SAFETY: the kernel reads at most `len` bytes of `bytes`.
             match check(unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) }) {
                 Ok(count) => bytes = &bytes[count..],
-                Err(Errno(libc::EINTR)) => {}
+                Err(Errno::INTERRUPTED) if pending_signal().is_none() => {}
                 Err(errno) => return Err(errno),
             }
         }
@@ -187,10 +197,63 @@ fn map(len: usize, protection: c_int, flags: c_int, fd: c_int) -> Result<&'stati
     Ok(unsafe { core::slice::from_raw_parts_mut(address.cast(), len) })
 }
 
-/// Keeps all pages in memory, now and later.
-pub fn lock_memory() -> Result<(), Errno> {
-    // SAFETY: no memory is passed.
-    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } as isize).map(|_| ())
+/// Keeps the pages of `memory` resident.
+pub fn lock(memory: &mut [u8]) -> Result<(), Errno> {
+    // SAFETY: the kernel only looks up the pages of this range, which is ours.
+    check(unsafe { libc::mlock(memory.as_ptr().cast(), memory.len()) } as isize).map(|_| ())
+}
+
+/// Opens `/dev/null` in the place of each standard stream that is closed, the wrong way round, so
+/// that no file of ours is taken for one and using it stays an error.
+pub fn fill_standard_streams() {
+    for (fd, flags) in [
+        (0, libc::O_WRONLY),
+        (1, libc::O_RDONLY),
+        (2, libc::O_RDONLY),
+    ] {
+        // SAFETY: no memory is passed but a constant path. The lowest free number is `fd`, since
+        // those below it were filled before.
+        unsafe {
+            if libc::fcntl(fd, libc::F_GETFD) == -1 {
+                libc::open(c"/dev/null".as_ptr(), flags);
+            }
+        }
+    }
+}
+
+/// What [`on_bus_error`] writes.
+static BUS_ERROR: AtomicPtr<&'static str> = AtomicPtr::new(core::ptr::null_mut());
+
+extern "C" fn on_bus_error(_signal: c_int) {
+    let line = BUS_ERROR.load(Ordering::Relaxed);
+    // SAFETY: `explain_bus_errors` stored a reference that lives as long as the process; write and
+    // _exit are safe in a signal handler.
+    unsafe {
+        if let Some(line) = line.as_ref() {
+            libc::write(STDERR.0, line.as_ptr().cast(), line.len());
+        }
+        libc::_exit(5);
+    }
+}
+
+/// From now on, touching a mapped file that has become shorter writes `line` to stderr and ends
+/// the process with code 5.
+pub fn explain_bus_errors(line: &'static &'static str) {
+    BUS_ERROR.store(core::ptr::from_ref(line).cast_mut(), Ordering::Relaxed);
+    handle(
+        libc::SIGBUS,
+        on_bus_error as *const () as libc::sighandler_t,
+    );
+}
+
+fn handle(signal: c_int, handler: libc::sighandler_t) {
+    // SAFETY: all-zero is a valid sigaction; the handlers of this file only do what is allowed in
+    // one. Without SA_RESTART a blocked call returns.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler;
+        libc::sigaction(signal, &action, core::ptr::null_mut());
+    }
 }
 
 /// Nanoseconds of the monotonic clock.
@@ -282,19 +345,10 @@ extern "C" fn on_signal(signal: c_int) {
 /// From now on SIGINT and SIGTERM are only noted, for [`pending_signal`], and a closed pipe is an
 /// error of the write.
 pub fn catch_signals() {
-    for (signal, handler) in [
-        (libc::SIGINT, on_signal as *const () as libc::sighandler_t),
-        (libc::SIGTERM, on_signal as *const () as libc::sighandler_t),
-        (libc::SIGPIPE, libc::SIG_IGN),
-    ] {
-        // SAFETY: all-zero is a valid sigaction; the handler only stores to an atomic, which is
-        // safe in a signal handler. Without SA_RESTART a blocked read returns.
-        unsafe {
-            let mut action: libc::sigaction = core::mem::zeroed();
-            action.sa_sigaction = handler;
-            libc::sigaction(signal, &action, core::ptr::null_mut());
-        }
-    }
+    let noted = on_signal as *const () as libc::sighandler_t;
+    handle(libc::SIGINT, noted);
+    handle(libc::SIGTERM, noted);
+    handle(libc::SIGPIPE, libc::SIG_IGN);
 }
 
 /// The exit code that a caught signal asks for: 130 for SIGINT, 143 for SIGTERM.
@@ -339,6 +393,7 @@ fn futex_wake_all(word: &AtomicU32) {
 }
 
 /// The program's arguments.
+#[derive(Clone)]
 pub struct Arguments {
     next: *const *const core::ffi::c_char,
     left: usize,

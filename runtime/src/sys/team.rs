@@ -5,7 +5,7 @@
 //! with fewer free processors than members does not burn its time slices. The caller waits for the
 //! members the same way. There is one team in a process.
 
-use super::{Errno, futex_wait, futex_wake_all, pin_to};
+use super::{Errno, futex_wait, futex_wake_all, now, pin_to};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::hint::spin_loop;
@@ -17,9 +17,27 @@ pub const THREADS_MAX: usize = 64;
 /// Stack of each member but the caller.
 pub const STACK_BYTES: usize = 128 * 1024;
 
-/// Turns of the loop before a waiter sleeps: some tens of microseconds, more than the gap between
-/// two jobs of one step, less than a time slice.
-const SPINS: u32 = 8_000;
+/// How long a waiter spins before it sleeps: longer than most gaps between two jobs of a step, and
+/// so short that members without a processor of their own lose little.
+const SPIN_NS: u64 = 10_000;
+/// Turns of the spin between two looks at the clock.
+const TURNS: u32 = 16;
+
+/// Spins until `done` says so, for [`SPIN_NS`] at most; whether it did.
+fn spin_until(done: impl Fn() -> bool) -> bool {
+    let began = now();
+    loop {
+        for _ in 0..TURNS {
+            if done() {
+                return true;
+            }
+            spin_loop();
+        }
+        if now() - began > SPIN_NS {
+            return false;
+        }
+    }
+}
 
 type Job<'a> = dyn Fn(usize) + Sync + 'a;
 
@@ -121,11 +139,8 @@ impl Team {
 }
 
 fn wait_for_members() {
-    for _ in 0..SPINS {
-        if SHARED.running.load(Ordering::Acquire) == 0 {
-            return;
-        }
-        spin_loop();
+    if spin_until(|| SHARED.running.load(Ordering::Acquire) == 0) {
+        return;
     }
     SHARED.caller_sleeps.store(1, Ordering::SeqCst);
     loop {
@@ -140,12 +155,8 @@ fn wait_for_members() {
 
 /// Waits until the epoch is no longer `seen`, and returns the new one.
 fn wait_for_epoch(seen: u32) -> u32 {
-    for _ in 0..SPINS {
-        let epoch = SHARED.epoch.load(Ordering::Acquire);
-        if epoch != seen {
-            return epoch;
-        }
-        spin_loop();
+    if spin_until(|| SHARED.epoch.load(Ordering::Acquire) != seen) {
+        return SHARED.epoch.load(Ordering::Acquire);
     }
     SHARED.sleepers.fetch_add(1, Ordering::SeqCst);
     let epoch = loop {

@@ -97,7 +97,11 @@ impl Specials {
     ) -> Result<Self, TokenizerError> {
         let tokens = vocab.len();
         let id = |key: &str, default: Option<u32>| {
-            let stated = gguf.u32(key)?.or(default);
+            // -1 and the like count as absent.
+            let stated = match gguf.get(key).and_then(|value| value.as_integer()) {
+                Some(id) => u32::try_from(id).ok(),
+                None => gguf.u32(key)?.or(default),
+            };
             Ok::<_, TokenizerError>(stated.filter(|&id| (id as usize) < tokens))
         };
         let bos = id("tokenizer.ggml.bos_token_id", defaults.bos)?;
