@@ -46,11 +46,15 @@ impl Text {
                     bytes_max: PROMPT_BYTES_MAX,
                 });
             }
-            match file.read(&mut self.buffer[self.len..]) {
+            let read = file.read(&mut self.buffer[self.len..]);
+            if let Some(code) = sys::pending_signal() {
+                return Err(Error::Cancelled(code));
+            }
+            match read {
                 Ok(0) => return Ok(()),
                 Ok(count) => self.len += count,
-                Err(Errno::INTERRUPTED) if sys::pending_signal().is_none() => {}
-                Err(errno) => return Err(Error::of_io(errno, |errno| Error::File { path, errno })),
+                Err(Errno::INTERRUPTED) => {}
+                Err(errno) => return Err(Error::File { path, errno }),
             }
         }
     }

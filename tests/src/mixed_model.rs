@@ -23,8 +23,13 @@ const LAYERS: [[WeightFormat; 7]; 3] = [
 
 /// The bytes of the model's file.
 pub fn gguf(seed: u64) -> Vec<u8> {
+    gguf_with(seed, |metadata| metadata)
+}
+
+/// The same, with more in front of its tensors.
+pub fn gguf_with(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> Vec<u8> {
     let mut random = Random(seed);
-    let mut file = metadata().tensor(
+    let mut file = more(metadata()).tensor(
         "token_embd.weight",
         &[WIDTH, VOCABULARY],
         ggml_type(Q8_0),

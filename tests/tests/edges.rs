@@ -1,0 +1,261 @@
+//! The program at its edges: files that ask for what is not computed, streams that are closed or
+//! blocked, values that make no sense. Each ends with the documented code and says why.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tests::gguf_writer::GgufWriter;
+use tests::{HOST, Output, mixed_model, run_host};
+
+fn scratch(name: &str, contents: &[u8]) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("edges-{name}"));
+    fs::write(&path, contents).expect("a scratch file");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// Runs a model on a few ids.
+fn run(model: &str, name: &str, more: &[&str]) -> Output {
+    let ids = scratch(&format!("{name}.ids"), b"1 2 3");
+    let common = [
+        "-m",
+        model,
+        "--prompt-ids",
+        &ids,
+        "-n",
+        "2",
+        "--ids",
+        "--ignore-eos",
+    ];
+    run_host(&[&common[..], more].concat(), b"")
+}
+
+#[test]
+fn what_is_not_computed_is_refused_by_name() {
+    type More = fn(GgufWriter) -> GgufWriter;
+    let cases: [(&str, More, &str); 7] = [
+        (
+            "linear",
+            |file| file.f32("llama.rope.scale_linear", 4.0),
+            "RoPE scaling",
+        ),
+        (
+            "factor",
+            |file| file.f32("llama.rope.scaling.factor", 4.0),
+            "RoPE scaling",
+        ),
+        (
+            "clamp",
+            |file| file.f32("llama.attention.clamp_kqv", 8.0),
+            "clamping",
+        ),
+        (
+            "scale",
+            |file| file.f32("llama.logit_scale", 0.5),
+            "logit scale",
+        ),
+        (
+            "window",
+            |file| file.u32("llama.attention.sliding_window", 64),
+            "sliding-window",
+        ),
+        (
+            "causal",
+            |file| file.bool("llama.attention.causal", false),
+            "not causal",
+        ),
+        (
+            "bias",
+            |file| file.tensor("blk.0.attn_q.bias", &[8], 0, &[0; 32]),
+            "attn_q.bias",
+        ),
+    ];
+    for (name, more, words) in cases {
+        let model = scratch(&format!("{name}.gguf"), &mixed_model::gguf_with(3, more));
+        let output = run(&model, name, &[]);
+        assert_eq!(output.code, 5, "{name}: {}", output.stderr);
+        assert!(output.stderr.contains(words), "{name}: {}", output.stderr);
+    }
+    let neutral = mixed_model::gguf_with(3, |file| file.f32("llama.rope.scaling.factor", 1.0));
+    let model = scratch("neutral.gguf", &neutral);
+    assert_eq!(run(&model, "neutral", &[]).code, 0);
+}
+
+#[test]
+fn logit_that_is_no_number_ends_with_code_9() {
+    let mut bytes = mixed_model::gguf(4);
+    // The scale of the last block of the last tensor, the output matrix; 14 bytes of padding follow.
+    let scale = bytes.len() - 16;
+    bytes[scale..scale + 2].copy_from_slice(&0x7e00u16.to_le_bytes());
+    let model = scratch("nan.gguf", &bytes);
+    let output = run(&model, "nan", &[]);
+    assert_eq!(output.code, 9, "{}", output.stderr);
+    let logits = scratch("nan.f32", b"");
+    let output = run(&model, "nan-rows", &["-n", "0", "--logits", &logits]);
+    assert_eq!(output.code, 9, "{}", output.stderr);
+}
+
+#[test]
+fn errors_are_told_before_the_weights_are_read() {
+    let model = scratch("early.gguf", &mixed_model::gguf(5));
+    let none = scratch("none.ids", b" \n");
+    let cases: [(&[&str], i32); 5] = [
+        (&["-r", ""], 2),
+        (&["--repeat-penalty", "0"], 2),
+        (&["--cpu-range", "63"], 2),
+        (&["--logits", "/no/such/folder/logits"], 4),
+        (&["--prompt-ids", &none], 2),
+    ];
+    for (more, code) in cases {
+        let output = run(&model, "early", more);
+        assert_eq!(output.code, code, "{more:?}: {}", output.stderr);
+        assert!(
+            !output.stderr.contains("rushlight load"),
+            "{more:?}: {}",
+            output.stderr
+        );
+    }
+}
+
+#[test]
+fn endless_ids_are_not_read_to_their_end() {
+    let model = scratch("endless.gguf", &mixed_model::gguf(6));
+    let output = run_host(&["-m", &model, "--prompt-ids", "-"], &b"1 ".repeat(1 << 20));
+    assert_eq!(output.code, 7, "{}", output.stderr);
+}
+
+#[test]
+fn stop_text_ends_ids_too() {
+    let model = scratch("stop.gguf", &mixed_model::gguf(7));
+    let varied = [
+        "-n", "24", "--temp", "3", "--top-k", "0", "--top-p", "1", "--min-p", "0", "-s", "1",
+    ];
+    let free = run(&model, "stop-free", &varied);
+    let ids: Vec<u8> = String::from_utf8(free.stdout)
+        .expect("ids are text")
+        .lines()
+        .map(|id| id.parse().expect("a byte's token"))
+        .collect();
+    // Every token of this vocabulary is a byte.
+    let stop = ids.iter().position(u8::is_ascii_graphic);
+    let Some(at) = stop else {
+        panic!("no letter among {ids:?}: take another seed")
+    };
+    let text = char::from(ids[at]).to_string();
+    let stopped = run(
+        &model,
+        "stop",
+        &[&varied[..], &["--no-escape", "-r", &text]].concat(),
+    );
+    assert_eq!(
+        stopped.stdout.iter().filter(|&&byte| byte == b'\n').count(),
+        at + 1
+    );
+    assert!(stopped.stderr.contains("finish=stop"), "{}", stopped.stderr);
+}
+
+#[test]
+fn usage_error_is_json_if_logs_are() {
+    let output = run_host(&["--no-such-flag", "--log-format", "json"], b"");
+    assert_eq!(output.code, 2);
+    let line: serde_json::Value = serde_json::from_str(output.stderr.trim()).expect("JSON");
+    assert_eq!(
+        (line["event"].as_str(), line["code"].as_i64()),
+        (Some("error"), Some(2))
+    );
+}
+
+#[test]
+fn long_name_leaves_the_log_line_its_end() {
+    let path = "x".repeat(3000);
+    let output = run_host(&["-m", &path, "-p", "x", "--log-format", "json"], b"");
+    assert_eq!(output.code, 4);
+    let line: serde_json::Value = serde_json::from_str(output.stderr.trim()).expect("JSON");
+    assert_eq!(line["finish"], "error");
+}
+
+#[test]
+fn pipe_is_no_model_and_is_not_waited_for() {
+    let path = format!("{}/edges-pipe", env!("CARGO_TARGET_TMPDIR"));
+    let _ = fs::remove_file(&path); // of a run before
+    assert!(
+        Command::new("mkfifo")
+            .arg(&path)
+            .status()
+            .expect("mkfifo runs")
+            .success()
+    );
+    let output = run_host(&["-m", &path, "-p", "x"], b"");
+    assert_eq!(output.code, 4, "{}", output.stderr);
+}
+
+#[test]
+fn closed_stdout_is_not_taken_for_another_file() {
+    let model = scratch("closed.gguf", &mixed_model::gguf(8));
+    let log = scratch("closed.log", b"");
+    let script = r#"exec "$0" "$@" >&-"#;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(HOST.linked());
+    shell.args([
+        "-m",
+        &model,
+        "--raw",
+        "-p",
+        "abc",
+        "-n",
+        "4",
+        "--ignore-eos",
+    ]);
+    let status = shell
+        .args(["--ids", "--log-file", &log])
+        .stdin(Stdio::null())
+        .status();
+    assert_eq!(status.expect("sh runs").code(), Some(8));
+    let log = fs::read_to_string(&log).expect("the log");
+    assert!(
+        log.lines().all(|line| line.starts_with("rushlight ")),
+        "{log}"
+    );
+}
+
+#[test]
+fn termination_ends_a_wait_for_the_prompt() {
+    let model = scratch("wait.gguf", &mixed_model::gguf(9));
+    let mut child = Command::new(HOST.linked())
+        .args(["-m", &model])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .expect("the program starts");
+    let catches_it = |id: u32| {
+        let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+        let mask = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigCgt:\t"));
+        let mask = u64::from_str_radix(mask.expect("a mask"), 16).expect("hexadecimal");
+        mask >> 14 & 1 == 1
+    };
+    while !catches_it(child.id()) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(kill.expect("kill runs").success());
+    // Waiting closes stdin, which ends a read that began after the signal.
+    assert_eq!(child.wait().expect("it ends").code(), Some(143));
+}
+
+#[test]
+fn plan_counts_the_prompt_that_is_named() {
+    let model = scratch("plan.gguf", &mixed_model::gguf(10));
+    let prompt = scratch("plan.txt", &[b'a'; 5000]);
+    let output = run_host(&["plan", "-m", &model, "-f", &prompt], b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let line = text.lines().find(|line| line.starts_with("prompt"));
+    assert!(line.expect("a line").ends_with(" 5000"), "{text}");
+}
