@@ -47,7 +47,8 @@ impl Features {
 
     /// The names of the features in this set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        const NAMES: [(Features, &str); 6] = [
+        const NAMES: [(Features, &str); 7] = [
+            (Features::SSE2, "sse2"),
             (Features::AVX2, "avx2"),
             (Features::AVX_VNNI, "avxvnni"),
             (Features::AVX512_VNNI, "avx512vnni"),
@@ -134,6 +135,13 @@ mod tests {
                 .iter()
                 .fold(Features::NONE, |all, weaker| all.with(weaker.needs()));
             assert!(!weaker.has(isa.needs()), "{}", isa.name());
+        }
+    }
+
+    #[test]
+    fn every_tier_is_named_by_a_feature_that_it_needs() {
+        for isa in Isa::ALL.into_iter().skip(1) {
+            assert!(isa.needs().names().any(|name| name == isa.name()));
         }
     }
 }
