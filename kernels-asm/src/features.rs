@@ -7,12 +7,14 @@ pub struct Features(u32);
 impl Features {
     /// Nothing beyond the baseline of the target.
     pub const NONE: Self = Self(0);
+    /// x86-64: SSE2, part of the baseline.
+    pub const SSE2: Self = Self(1 << 0);
     /// x86-64: AVX2, FMA and F16C, enabled by the operating system.
-    pub const AVX2: Self = Self(1 << 0);
+    pub const AVX2: Self = Self(1 << 1);
     /// x86-64: AVX-VNNI (VEX-encoded VPDPBUSD).
-    pub const AVX_VNNI: Self = Self(1 << 1);
+    pub const AVX_VNNI: Self = Self(1 << 2);
     /// x86-64: AVX-512 F, BW, VL and VNNI, enabled by the operating system.
-    pub const AVX512_VNNI: Self = Self(1 << 2);
+    pub const AVX512_VNNI: Self = Self(1 << 3);
     /// AArch64: Advanced SIMD, part of the baseline.
     pub const NEON: Self = Self(1 << 8);
     /// AArch64: SDOT and UDOT (FEAT_DotProd).
@@ -45,7 +47,8 @@ impl Features {
 
     /// The names of the features in this set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        const NAMES: [(Features, &str); 6] = [
+        const NAMES: [(Features, &str); 7] = [
+            (Features::SSE2, "sse2"),
             (Features::AVX2, "avx2"),
             (Features::AVX_VNNI, "avxvnni"),
             (Features::AVX512_VNNI, "avx512vnni"),
@@ -90,13 +93,14 @@ impl Isa {
     /// The features that a CPU must have for this tier.
     pub const fn needs(self) -> Features {
         match self {
-            Isa::Reference | Isa::Sse2 => Features::NONE,
-            Isa::Avx2 => Features::AVX2,
-            Isa::AvxVnni => Features::AVX2.with(Features::AVX_VNNI),
-            Isa::Avx512Vnni => Features::AVX2.with(Features::AVX512_VNNI),
+            Isa::Reference => Features::NONE,
+            Isa::Sse2 => Features::SSE2,
+            Isa::Avx2 => Isa::Sse2.needs().with(Features::AVX2),
+            Isa::AvxVnni => Isa::Avx2.needs().with(Features::AVX_VNNI),
+            Isa::Avx512Vnni => Isa::Avx2.needs().with(Features::AVX512_VNNI),
             Isa::Neon => Features::NEON,
-            Isa::Dotprod => Features::NEON.with(Features::DOTPROD),
-            Isa::I8mm => Features::NEON.with(Features::DOTPROD).with(Features::I8MM),
+            Isa::Dotprod => Isa::Neon.needs().with(Features::DOTPROD),
+            Isa::I8mm => Isa::Dotprod.needs().with(Features::I8MM),
         }
     }
 
@@ -117,5 +121,27 @@ impl Isa {
     /// The tier of that name.
     pub fn from_name(name: &str) -> Option<Isa> {
         Isa::ALL.into_iter().find(|isa| isa.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tier_but_the_reference_needs_more_than_weaker_ones() {
+        for (i, isa) in Isa::ALL.into_iter().enumerate().skip(1) {
+            let weaker = Isa::ALL[..i]
+                .iter()
+                .fold(Features::NONE, |all, weaker| all.with(weaker.needs()));
+            assert!(!weaker.has(isa.needs()), "{}", isa.name());
+        }
+    }
+
+    #[test]
+    fn every_tier_is_named_by_a_feature_that_it_needs() {
+        for isa in Isa::ALL.into_iter().skip(1) {
+            assert!(isa.needs().names().any(|name| name == isa.name()));
+        }
     }
 }

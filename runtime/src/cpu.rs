@@ -15,7 +15,7 @@ pub fn features() -> Features {
     use core::arch::x86_64::__cpuid_count;
     let bit = |register: u32, bit: u32| register >> bit & 1 == 1;
     if __cpuid_count(0, 0).eax < 7 {
-        return Features::NONE;
+        return Features::SSE2;
     }
     let (base, extended) = (__cpuid_count(1, 0), __cpuid_count(7, 0));
     let (more, osxsave) = (__cpuid_count(7, 1), bit(base.ecx, 27));
@@ -26,7 +26,7 @@ pub fn features() -> Features {
         0
     };
     let (ymm, zmm) = (saved & 0x06 == 0x06, saved & 0xe6 == 0xe6);
-    let mut found = Features::NONE;
+    let mut found = Features::SSE2;
     if ymm && bit(base.ecx, 12) && bit(base.ecx, 29) && bit(extended.ebx, 5) {
         found = found.with(Features::AVX2); // with FMA and F16C
         if bit(more.eax, 4) {

