@@ -182,7 +182,7 @@ impl fmt::Display for GgufError {
                     found.escape_ascii()
                 ),
             },
-            UnsupportedVersion { version } if version & 0xffff == 0 => {
+            UnsupportedVersion { version } if version != 0 && version & 0xffff == 0 => {
                 f.write_str("big-endian GGUF is not supported")
             }
             UnsupportedVersion { version } => {

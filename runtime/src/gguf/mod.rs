@@ -21,8 +21,7 @@ use reader::Reader;
 pub const KEYS_MAX: usize = 1024;
 /// Tensors that a file may have.
 pub const TENSORS_MAX: usize = 4096;
-/// Bytes that a key may have. The longest in use have some 60; every key is compared with those
-/// before it, so a bound keeps a hostile header from taking seconds.
+/// Bytes that a key may have; the longest in use have some 60.
 const KEY_BYTES_MAX: u64 = 256;
 /// Bytes that a tensor's name may have: those of llama.cpp (`GGML_MAX_NAME`).
 const TENSOR_NAME_BYTES_MAX: u64 = 64;
@@ -54,14 +53,12 @@ impl<'a> Gguf<'a> {
         let mut keys = Vec::new();
         for _ in 0..key_count {
             let at = reader.position();
-            let (key, _) = value::read_pair(&mut reader)?;
-            if find(bytes, &keys, key).is_some() {
-                return Err(GgufError::DuplicateKey {
-                    key: Name::new(key),
-                });
-            }
+            value::read_pair(&mut reader)?;
             keys.push(at)
                 .map_err(|_| GgufError::TooManyKeys { count: key_count })?;
+        }
+        if let Some(key) = find_twice(bytes, &keys) {
+            return Err(GgufError::DuplicateKey { key });
         }
 
         let mut gguf = Gguf {
@@ -86,11 +83,6 @@ impl<'a> Gguf<'a> {
         for _ in 0..count {
             let at = reader.position();
             let info = TensorInfo::read(reader)?;
-            if find(self.bytes, &self.tensors, info.name).is_some() {
-                return Err(GgufError::DuplicateTensor {
-                    tensor: Name::new(info.name),
-                });
-            }
             if info.offset != expected {
                 return Err(GgufError::TensorOffset {
                     tensor: Name::new(info.name),
@@ -108,6 +100,9 @@ impl<'a> Gguf<'a> {
             self.tensors
                 .push(at)
                 .map_err(|_| GgufError::TooManyTensors { count })?;
+        }
+        if let Some(tensor) = find_twice(self.bytes, &self.tensors) {
+            return Err(GgufError::DuplicateTensor { tensor });
         }
         let header = u64::from(reader.position());
         self.data_start = header.next_multiple_of(alignment) as usize;
@@ -267,12 +262,25 @@ fn check_preamble(reader: &mut Reader<'_>) -> Result<(u64, u64), GgufError> {
     Ok((tensors, keys))
 }
 
-/// Which of these records, all read before, has that key or name. Both kinds start with it, and
-/// only it is looked at: the rest of a record costs more to read than thousands of comparisons.
+/// The key or name in front of a record that was read before. The rest of the record is not
+/// looked at: it may be an array of a million strings.
+fn name_at(bytes: &[u8], at: u32) -> &[u8] {
+    Reader::at(bytes, at).string().unwrap_or_default()
+}
+
+/// Which of these records has that key or name.
 fn find(bytes: &[u8], records: &[u32], name: &str) -> Option<u32> {
-    let named = |at: u32| {
-        let found = Reader::at(bytes, at).string();
-        found.is_ok_and(|found| found == name.as_bytes())
-    };
+    let named = |at: u32| name_at(bytes, at) == name.as_bytes();
     records.iter().copied().find(|&at| named(at))
+}
+
+/// A key or name that two of these records have. A copy is sorted, so that a header with as many
+/// names as are believed takes no longer than the rest of the check.
+fn find_twice<const N: usize>(bytes: &[u8], records: &Vec<u32, N>) -> Option<Name> {
+    let mut sorted = records.clone();
+    sorted.sort_unstable_by_key(|&at| name_at(bytes, at));
+    let names = sorted.iter().map(|&at| name_at(bytes, at));
+    let mut neighbours = names.clone().zip(names.skip(1));
+    let (name, _) = neighbours.find(|(one, next)| one == next)?;
+    Some(Name::from_bytes(name))
 }
