@@ -171,17 +171,7 @@ impl fmt::Display for GgufError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use GgufError::*;
         match *self {
-            NotGguf { found } => match &found {
-                b"vers" => f.write_str("not a GGUF file: this is a git-lfs pointer, not the model"),
-                b"<!DO" | b"<!do" | b"<htm" | b"<HTM" => {
-                    f.write_str("not a GGUF file: this is an HTML page")
-                }
-                _ => write!(
-                    f,
-                    "not a GGUF file: it starts with \"{}\"",
-                    found.escape_ascii()
-                ),
-            },
+            NotGguf { found } => write_magic(f, found),
             UnsupportedVersion { version } if version != 0 && version & 0xffff == 0 => {
                 f.write_str("big-endian GGUF is not supported")
             }
@@ -214,15 +204,7 @@ impl fmt::Display for GgufError {
                     "tensor {tensor}: not 1 to 4 dimensions, or one of length 0"
                 )
             }
-            UnknownTensorType { tensor, found } => match found {
-                4 | 5 => write!(f, "tensor {tensor}: type {found} (Q4_2, Q4_3) was removed"),
-                31..=33 => write!(
-                    f,
-                    "tensor {tensor}: type {found} (Q4_0_4_4 and its like) was removed, use Q4_0"
-                ),
-                36..=38 => write!(f, "tensor {tensor}: type {found} was removed"),
-                _ => write!(f, "tensor {tensor}: unknown type {found}"),
-            },
+            UnknownTensorType { tensor, found } => write_type(f, tensor, found),
             RaggedRow { tensor } => {
                 write!(
                     f,
@@ -246,5 +228,29 @@ impl fmt::Display for GgufError {
                 "truncated: the file has {file} bytes, tensor {tensor} needs {needs}"
             ),
         }
+    }
+}
+
+/// What a file that is not GGUF may be instead.
+fn write_magic(f: &mut fmt::Formatter<'_>, found: [u8; 4]) -> fmt::Result {
+    f.write_str("not a GGUF file: ")?;
+    match &found {
+        b"vers" => f.write_str("this is a git-lfs pointer, not the model"),
+        b"<!DO" | b"<!do" | b"<htm" | b"<HTM" => f.write_str("this is an HTML page"),
+        _ => write!(f, "it starts with \"{}\"", found.escape_ascii()),
+    }
+}
+
+/// What to do about a `ggml_type` that is none, where there is something.
+fn write_type(f: &mut fmt::Formatter<'_>, tensor: Name, found: u32) -> fmt::Result {
+    write!(f, "tensor {tensor}: ")?;
+    match found {
+        4 | 5 => write!(f, "type {found} (Q4_2, Q4_3) was removed"),
+        31..=33 => write!(
+            f,
+            "type {found} (Q4_0_4_4 and its like) was removed, use Q4_0"
+        ),
+        36..=38 => write!(f, "type {found} was removed"),
+        _ => write!(f, "unknown type {found}"),
     }
 }
