@@ -2,9 +2,11 @@
 //!
 //! The writer checks nothing: keys may stand twice, arrays may have any length and type.
 
-/// A GGUF file, version 3.
+/// A GGUF file, version 3 unless it is made to claim another.
 #[derive(Clone, Default)]
 pub struct GgufWriter {
+    version: Option<u32>,
+    counts: Option<(u64, u64)>,
     keys: u64,
     records: Vec<u8>,
     tensors: u64,
@@ -28,12 +30,30 @@ impl GgufWriter {
         GgufWriter::default()
     }
 
+    /// Makes the header claim another version.
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// Makes the header claim so many tensors and keys, whatever follows it.
+    pub fn counts(mut self, tensors: u64, keys: u64) -> Self {
+        self.counts = Some((tensors, keys));
+        self
+    }
+
     /// Adds a key whose value has the type and the bytes given.
-    pub fn raw(mut self, key: &str, kind: u32, value: &[u8]) -> Self {
+    pub fn raw(self, key: impl AsRef<[u8]>, kind: u32, value: &[u8]) -> Self {
+        let mut record = string(key.as_ref());
+        record.extend(kind.to_le_bytes());
+        record.extend(value);
+        self.record(&record)
+    }
+
+    /// Adds the bytes of a key-value record, which need not be one.
+    pub fn record(mut self, bytes: &[u8]) -> Self {
         self.keys += 1;
-        self.records.extend(string(key.as_bytes()));
-        self.records.extend(kind.to_le_bytes());
-        self.records.extend(value);
+        self.records.extend(bytes);
         self
     }
 
@@ -60,42 +80,68 @@ impl GgufWriter {
     /// Adds an array of strings.
     pub fn strings(self, key: &str, values: &[impl AsRef<[u8]>]) -> Self {
         let bytes: Vec<u8> = values.iter().flat_map(|v| string(v.as_ref())).collect();
-        self.array(key, STRING, values.len(), &bytes)
+        self.array(key, STRING, values.len() as u64, &bytes)
     }
 
     /// Adds an array of integers.
     pub fn i32s(self, key: &str, values: &[i32]) -> Self {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        self.array(key, I32, values.len(), &bytes)
+        self.array(key, I32, values.len() as u64, &bytes)
     }
 
     /// Adds an array of floats.
     pub fn f32s(self, key: &str, values: &[f32]) -> Self {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        self.array(key, F32, values.len(), &bytes)
+        self.array(key, F32, values.len() as u64, &bytes)
     }
 
     /// Adds a tensor of a `ggml_type`, after those before it.
-    pub fn tensor(mut self, name: &str, shape: &[u64], kind: u32, bytes: &[u8]) -> Self {
+    pub fn tensor(self, name: &str, shape: &[u64], kind: u32, bytes: &[u8]) -> Self {
+        let offset = self.data.len() as u64;
+        let mut writer = self.tensor_info(name, shape, kind, offset);
+        writer.data.extend(bytes);
+        let padded = writer.data.len().next_multiple_of(ALIGNMENT);
+        writer.data.resize(padded, 0);
+        writer
+    }
+
+    /// Adds a tensor that has no data and says it lies at `offset`.
+    pub fn tensor_info(
+        self,
+        name: impl AsRef<[u8]>,
+        shape: &[u64],
+        kind: u32,
+        offset: u64,
+    ) -> Self {
+        self.raw_tensor_info(name, shape.len() as u32, shape, kind, offset)
+    }
+
+    /// Adds a tensor that says it has so many `dimensions`, whatever its shape has.
+    pub fn raw_tensor_info(
+        mut self,
+        name: impl AsRef<[u8]>,
+        dimensions: u32,
+        shape: &[u64],
+        kind: u32,
+        offset: u64,
+    ) -> Self {
         self.tensors += 1;
-        self.infos.extend(string(name.as_bytes()));
-        self.infos.extend((shape.len() as u32).to_le_bytes());
+        self.infos.extend(string(name.as_ref()));
+        self.infos.extend(dimensions.to_le_bytes());
         self.infos
             .extend(shape.iter().flat_map(|length| length.to_le_bytes()));
         self.infos.extend(kind.to_le_bytes());
-        self.infos.extend((self.data.len() as u64).to_le_bytes());
-        self.data.extend(bytes);
-        self.data
-            .resize(self.data.len().next_multiple_of(ALIGNMENT), 0);
+        self.infos.extend(offset.to_le_bytes());
         self
     }
 
     /// The file.
     pub fn finish(&self) -> Vec<u8> {
+        let (tensors, keys) = self.counts.unwrap_or((self.tensors, self.keys));
         let mut file = b"GGUF".to_vec();
-        file.extend(3u32.to_le_bytes());
-        file.extend(self.tensors.to_le_bytes());
-        file.extend(self.keys.to_le_bytes());
+        file.extend(self.version.unwrap_or(3).to_le_bytes());
+        file.extend(tensors.to_le_bytes());
+        file.extend(keys.to_le_bytes());
         file.extend(&self.records);
         file.extend(&self.infos);
         if self.tensors > 0 {
@@ -105,9 +151,10 @@ impl GgufWriter {
         file
     }
 
-    fn array(self, key: &str, kind: u32, len: usize, bytes: &[u8]) -> Self {
+    /// Adds an array that says it has `len` elements of a type, whatever its bytes hold.
+    pub fn array(self, key: &str, kind: u32, len: u64, bytes: &[u8]) -> Self {
         let mut value = kind.to_le_bytes().to_vec();
-        value.extend((len as u64).to_le_bytes());
+        value.extend(len.to_le_bytes());
         value.extend(bytes);
         self.raw(key, ARRAY, &value)
     }

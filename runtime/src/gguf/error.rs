@@ -65,8 +65,27 @@ pub enum GgufError {
         /// As the header has it.
         count: u64,
     },
-    /// A key or a tensor's name is empty, too long, or not UTF-8.
-    BadName,
+    /// A key or a tensor's name has no byte.
+    EmptyName {
+        /// Which of the two.
+        what: &'static str,
+    },
+    /// A key or a tensor's name is longer than is believed.
+    LongName {
+        /// Which of the two.
+        what: &'static str,
+        /// Its length as read.
+        len: u64,
+        /// Bytes that it may have.
+        max: u64,
+    },
+    /// A key or a tensor's name is not UTF-8.
+    NameNotUtf8 {
+        /// Which of the two.
+        what: &'static str,
+        /// Its bytes.
+        name: Name,
+    },
     /// A key stands twice.
     DuplicateKey {
         /// Which.
@@ -152,16 +171,8 @@ impl fmt::Display for GgufError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use GgufError::*;
         match *self {
-            NotGguf { found } => match &found {
-                b"vers" => f.write_str("not a GGUF file: this is a git-lfs pointer, not the model"),
-                b"<!DO" | b"<htm" => f.write_str("not a GGUF file: this is an HTML page"),
-                _ => write!(
-                    f,
-                    "not a GGUF file: it starts with \"{}\"",
-                    found.escape_ascii()
-                ),
-            },
-            UnsupportedVersion { version } if version & 0xffff == 0 => {
+            NotGguf { found } => write_magic(f, found),
+            UnsupportedVersion { version } if version != 0 && version & 0xffff == 0 => {
                 f.write_str("big-endian GGUF is not supported")
             }
             UnsupportedVersion { version } => {
@@ -172,7 +183,11 @@ impl fmt::Display for GgufError {
             TooManyTensors { count } => {
                 write!(f, "{count} tensors, at most {}", super::TENSORS_MAX)
             }
-            BadName => f.write_str("a key or tensor name is empty, too long or not UTF-8"),
+            EmptyName { what } => write!(f, "an empty {what}"),
+            LongName { what, len, max } => {
+                write!(f, "a {what} of {len} bytes, at most {max}")
+            }
+            NameNotUtf8 { what, name } => write!(f, "{what} {name} is not UTF-8"),
             DuplicateKey { key } => write!(f, "key {key} stands twice"),
             UnknownValueType { key, found } => write!(f, "key {key}: unknown type {found}"),
             NestedArray { key } => write!(f, "key {key}: an array of arrays is not supported"),
@@ -183,16 +198,13 @@ impl fmt::Display for GgufError {
                 "general.alignment {found} is not a power of two from 8 to 1048576"
             ),
             DuplicateTensor { tensor } => write!(f, "tensor {tensor} stands twice"),
-            BadShape { tensor } => write!(f, "tensor {tensor}: bad dimensions"),
-            UnknownTensorType { tensor, found } => match found {
-                4 | 5 => write!(f, "tensor {tensor}: type {found} (Q4_2, Q4_3) was removed"),
-                31..=33 => write!(
+            BadShape { tensor } => {
+                write!(
                     f,
-                    "tensor {tensor}: type {found} (Q4_0_4_4 and its like) was removed, use Q4_0"
-                ),
-                36..=38 => write!(f, "tensor {tensor}: type {found} was removed"),
-                _ => write!(f, "tensor {tensor}: unknown type {found}"),
-            },
+                    "tensor {tensor}: not 1 to 4 dimensions, or one of length 0"
+                )
+            }
+            UnknownTensorType { tensor, found } => write_type(f, tensor, found),
             RaggedRow { tensor } => {
                 write!(
                     f,
@@ -216,5 +228,29 @@ impl fmt::Display for GgufError {
                 "truncated: the file has {file} bytes, tensor {tensor} needs {needs}"
             ),
         }
+    }
+}
+
+/// What a file that is not GGUF may be instead.
+fn write_magic(f: &mut fmt::Formatter<'_>, found: [u8; 4]) -> fmt::Result {
+    f.write_str("not a GGUF file: ")?;
+    match &found {
+        b"vers" => f.write_str("this is a git-lfs pointer, not the model"),
+        b"<!DO" | b"<!do" | b"<htm" | b"<HTM" => f.write_str("this is an HTML page"),
+        _ => write!(f, "it starts with \"{}\"", found.escape_ascii()),
+    }
+}
+
+/// What to do about a `ggml_type` that is none, where there is something.
+fn write_type(f: &mut fmt::Formatter<'_>, tensor: Name, found: u32) -> fmt::Result {
+    write!(f, "tensor {tensor}: ")?;
+    match found {
+        4 | 5 => write!(f, "type {found} (Q4_2, Q4_3) was removed"),
+        31..=33 => write!(
+            f,
+            "type {found} (Q4_0_4_4 and its like) was removed, use Q4_0"
+        ),
+        36..=38 => write!(f, "type {found} was removed"),
+        _ => write!(f, "unknown type {found}"),
     }
 }

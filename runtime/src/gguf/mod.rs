@@ -21,6 +21,10 @@ use reader::Reader;
 pub const KEYS_MAX: usize = 1024;
 /// Tensors that a file may have.
 pub const TENSORS_MAX: usize = 4096;
+/// Bytes that a key may have; the longest in use have some 60.
+const KEY_BYTES_MAX: u64 = 256;
+/// Bytes that a tensor's name may have: those of llama.cpp (`GGML_MAX_NAME`).
+const TENSOR_NAME_BYTES_MAX: u64 = 64;
 /// Bytes that the header may take, so that a `u32` reaches all of it.
 const HEADER_BYTES_MAX: usize = u32::MAX as usize;
 /// Largest `general.alignment` that is believed.
@@ -49,14 +53,12 @@ impl<'a> Gguf<'a> {
         let mut keys = Vec::new();
         for _ in 0..key_count {
             let at = reader.position();
-            let (key, _) = value::read_pair(&mut reader)?;
-            if keys.iter().any(|&other| key_at(bytes, other) == key) {
-                return Err(GgufError::DuplicateKey {
-                    key: Name::new(key),
-                });
-            }
+            value::read_pair(&mut reader)?;
             keys.push(at)
                 .map_err(|_| GgufError::TooManyKeys { count: key_count })?;
+        }
+        if let Some(key) = find_twice(bytes, &keys) {
+            return Err(GgufError::DuplicateKey { key });
         }
 
         let mut gguf = Gguf {
@@ -81,11 +83,6 @@ impl<'a> Gguf<'a> {
         for _ in 0..count {
             let at = reader.position();
             let info = TensorInfo::read(reader)?;
-            if self.tensors().any(|other| other.name == info.name) {
-                return Err(GgufError::DuplicateTensor {
-                    tensor: Name::new(info.name),
-                });
-            }
             if info.offset != expected {
                 return Err(GgufError::TensorOffset {
                     tensor: Name::new(info.name),
@@ -104,10 +101,14 @@ impl<'a> Gguf<'a> {
                 .push(at)
                 .map_err(|_| GgufError::TooManyTensors { count })?;
         }
+        if let Some(tensor) = find_twice(self.bytes, &self.tensors) {
+            return Err(GgufError::DuplicateTensor { tensor });
+        }
         let header = u64::from(reader.position());
         self.data_start = header.next_multiple_of(alignment) as usize;
         for info in self.tensors() {
-            // No overflow: both were bounded above, and the header is shorter than 4 GiB.
+            // No overflow: the tensor before this one was found inside the file, this one starts
+            // where that ends, and takes less than 2^62 bytes.
             let needs = self.data_start as u64 + info.offset + info.bytes;
             if needs > self.bytes.len() as u64 {
                 return Err(GgufError::Truncated {
@@ -133,17 +134,9 @@ impl<'a> Gguf<'a> {
     pub fn get(&self, key: &str) -> Option<Value<'a>> {
         // By name first: a value may be an array of a million strings, which is not to be walked
         // on the way to another key.
-        let at = *(self.keys.iter()).find(|&&at| key_at(self.bytes, at) == key)?;
+        let at = find(self.bytes, &self.keys, key)?;
         let (_, value) = value::read_pair(&mut Reader::at(self.bytes, at)).ok()?;
         Some(value)
-    }
-
-    /// Every key with its value, in the order of the file.
-    pub fn pairs(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
-        let bytes = self.bytes;
-        self.keys.iter().filter_map(move |&at| {
-            value::read_pair(&mut Reader::at(bytes, at)).ok() // was read once: cannot fail
-        })
     }
 
     /// Every tensor, in the order of the file.
@@ -156,7 +149,8 @@ impl<'a> Gguf<'a> {
 
     /// The tensor of that name, if the file has it.
     pub fn tensor(&self, name: &str) -> Option<TensorInfo<'a>> {
-        self.tensors().find(|info| info.name == name)
+        let at = find(self.bytes, &self.tensors, name)?;
+        TensorInfo::read(&mut Reader::at(self.bytes, at)).ok()
     }
 
     /// Bytes in front of the tensors' data.
@@ -268,7 +262,25 @@ fn check_preamble(reader: &mut Reader<'_>) -> Result<(u64, u64), GgufError> {
     Ok((tensors, keys))
 }
 
-/// The key of a record that was read before.
-fn key_at(bytes: &[u8], at: u32) -> &str {
-    Reader::at(bytes, at).text().unwrap_or_default()
+/// The key or name in front of a record that was read before. The rest of the record is not
+/// looked at: it may be an array of a million strings.
+fn name_at(bytes: &[u8], at: u32) -> &[u8] {
+    Reader::at(bytes, at).string().unwrap_or_default()
+}
+
+/// Which of these records has that key or name.
+fn find(bytes: &[u8], records: &[u32], name: &str) -> Option<u32> {
+    let named = |at: u32| name_at(bytes, at) == name.as_bytes();
+    records.iter().copied().find(|&at| named(at))
+}
+
+/// A key or name that two of these records have. A copy is sorted, so that a header with as many
+/// names as are believed takes no longer than the rest of the check.
+fn find_twice<const N: usize>(bytes: &[u8], records: &Vec<u32, N>) -> Option<Name> {
+    let mut sorted = records.clone();
+    sorted.sort_unstable_by_key(|&at| name_at(bytes, at));
+    let names = sorted.iter().map(|&at| name_at(bytes, at));
+    let mut neighbours = names.clone().zip(names.skip(1));
+    let (name, _) = neighbours.find(|(one, next)| one == next)?;
+    Some(Name::from_bytes(name))
 }

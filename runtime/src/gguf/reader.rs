@@ -1,9 +1,6 @@
 //! A cursor over the header. Every read is checked against the bytes left.
 
-use super::GgufError;
-
-/// Longest key or tensor name that is believed.
-const NAME_BYTES_MAX: u64 = 65_535;
+use super::{GgufError, Name};
 
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
@@ -77,12 +74,19 @@ impl<'a> Reader<'a> {
         self.bytes(len)
     }
 
-    /// A key or a tensor's name.
-    pub(super) fn text(&mut self) -> Result<&'a str, GgufError> {
+    /// A key or a tensor's name: `what` says which, for the message.
+    pub(super) fn text(&mut self, what: &'static str, max: u64) -> Result<&'a str, GgufError> {
         let len = self.u64()?;
-        if len == 0 || len > NAME_BYTES_MAX {
-            return Err(GgufError::BadName);
+        if len == 0 {
+            return Err(GgufError::EmptyName { what });
         }
-        core::str::from_utf8(self.bytes(len)?).map_err(|_| GgufError::BadName)
+        if len > max {
+            return Err(GgufError::LongName { what, len, max });
+        }
+        let bytes = self.bytes(len)?;
+        core::str::from_utf8(bytes).map_err(|_| GgufError::NameNotUtf8 {
+            what,
+            name: Name::from_bytes(bytes),
+        })
     }
 }

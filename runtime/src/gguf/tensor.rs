@@ -1,7 +1,7 @@
 //! Tensor records (GGUF specification, `gguf_tensor_info_t`).
 
 use super::reader::Reader;
-use super::{GgufError, Name};
+use super::{GgufError, Name, TENSOR_NAME_BYTES_MAX};
 use kernels_asm::format::WeightFormat;
 
 /// How the weights of a tensor are stored.
@@ -65,7 +65,7 @@ pub struct TensorInfo<'a> {
 
 impl<'a> TensorInfo<'a> {
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, GgufError> {
-        let name = reader.text()?;
+        let name = reader.text("tensor name", TENSOR_NAME_BYTES_MAX)?;
         let tensor = Name::new(name);
         let dimensions = reader.u32()?;
         if !(1..=4).contains(&dimensions) {

@@ -1,7 +1,7 @@
 //! Metadata values (GGUF specification, `gguf_metadata_value_type`).
 
 use super::reader::Reader;
-use super::{GgufError, Name};
+use super::{GgufError, KEY_BYTES_MAX, Name};
 
 /// A metadata value.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +160,7 @@ impl<'a> Array<'a> {
 
 /// Reads a key and its value, and checks the value whole.
 pub(super) fn read_pair<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, Value<'a>), GgufError> {
-    let key = reader.text()?;
+    let key = reader.text("key", KEY_BYTES_MAX)?;
     let number = reader.u32()?;
     if number == ARRAY {
         return Ok((key, Value::Array(read_array(reader, key)?)));
