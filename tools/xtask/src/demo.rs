@@ -18,7 +18,7 @@ const LOG_BYTES_MAX: usize = 800;
 /// Enough for a paragraph, and a little reluctance to say things twice.
 const ANSWER: &[&str] = &[
     "-n",
-    "120",
+    "200",
     "--repeat-penalty",
     "1.05",
     "--repeat-last-n",
