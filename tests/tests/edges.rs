@@ -2,6 +2,7 @@
 //! blocked, values that make no sense. Each ends with the documented code and says why.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -247,6 +248,42 @@ fn termination_ends_a_wait_for_the_prompt() {
     assert!(kill.expect("kill runs").success());
     // Waiting closes stdin, which ends a read that began after the signal.
     assert_eq!(child.wait().expect("it ends").code(), Some(143));
+}
+
+#[test]
+fn file_that_shrinks_under_a_run_is_explained() {
+    let model = scratch("shrinks.gguf", &mixed_model::gguf(11));
+    let run = [
+        "--raw",
+        "-p",
+        "abc",
+        "-n",
+        "30000",
+        "-c",
+        "31000",
+        "--ignore-eos",
+        "--ids",
+    ];
+    let mut child = Command::new(HOST.linked())
+        .args(["-m", &model])
+        .args(run)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // It is in the middle of its text once the first byte is there.
+    let stdout = child.stdout.as_mut().expect("stdout is piped");
+    stdout.read_exact(&mut [0]).expect("a first byte");
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(&model)
+        .expect("the model");
+    file.set_len(0).expect("it shrinks");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(5));
+    let logs = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(logs.ends_with("code=5 finish=error\n"), "{logs}");
 }
 
 #[test]
