@@ -25,7 +25,7 @@
 use crate::activation::ActivationFormat;
 
 /// Number of the layouts above, for files of packed weights. It counts up whenever one of them
-/// changes; `tests/tests/image.rs` notices when it should have.
+/// changes; `tests/tests/packed_image.rs` notices when it should have.
 pub const LAYOUT: u32 = 1;
 
 /// A quantised format of GGUF that has kernels here.

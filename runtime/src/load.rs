@@ -172,8 +172,6 @@ pub struct Loader<'l, 'm> {
 }
 
 impl<'m> Source<'m> for Loader<'_, 'm> {
-    type Error = LoadError;
-
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'_>,

@@ -20,8 +20,6 @@ pub struct Mapped<'l, 'm> {
 }
 
 impl<'m> Source<'m> for Mapped<'_, 'm> {
-    type Error = LoadError;
-
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'_>,

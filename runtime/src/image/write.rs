@@ -238,8 +238,6 @@ impl Packer<'_> {
 }
 
 impl Source<'static> for Packer<'_> {
-    type Error = LoadError;
-
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'_>,

@@ -130,34 +130,31 @@ pub struct Weights<'m> {
 
 /// Where weights come from.
 pub trait Source<'m> {
-    /// Why a tensor could not be had.
-    type Error: From<ConfigError>;
-
     /// The packed form of a matrix.
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'_>,
         format: WeightFormat,
-    ) -> Result<Matrix<'m>, Self::Error>;
+    ) -> Result<Matrix<'m>, LoadError>;
 
     /// Where the rows of a matrix lie that no product needs.
     fn rows(
         &mut self,
         tensor: &TensorInfo<'_>,
         format: WeightFormat,
-    ) -> Result<FileRows, Self::Error>;
+    ) -> Result<FileRows, LoadError>;
 
     /// A vector of floats.
-    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'m [f32], Self::Error>;
+    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'m [f32], LoadError>;
 }
 
 /// Finds tensors and checks them before the source sees them.
-struct Tensors<'g, 'a, S> {
+struct Tensors<'g, 'a, 'm> {
     gguf: &'g Gguf<'a>,
-    source: &'g mut S,
+    source: &'g mut dyn Source<'m>,
 }
 
-impl<'a, 'm, S: Source<'m>> Tensors<'_, 'a, S> {
+impl<'a, 'm> Tensors<'_, 'a, 'm> {
     fn find(&self, name: &str, columns: usize, rows: usize) -> Result<TensorInfo<'a>, ConfigError> {
         let tensor = Name::new(name);
         let info = self
@@ -191,17 +188,17 @@ impl<'a, 'm, S: Source<'m>> Tensors<'_, 'a, S> {
         Ok((info, format))
     }
 
-    fn matrix(&mut self, name: &str, columns: usize, rows: usize) -> Result<Matrix<'m>, S::Error> {
+    fn matrix(&mut self, name: &str, columns: usize, rows: usize) -> Result<Matrix<'m>, LoadError> {
         let (info, format) = self.find_matrix(name, columns, rows)?;
         self.source.matrix(&info, format)
     }
 
-    fn rows(&mut self, name: &str, columns: usize, rows: usize) -> Result<FileRows, S::Error> {
+    fn rows(&mut self, name: &str, columns: usize, rows: usize) -> Result<FileRows, LoadError> {
         let (info, format) = self.find_matrix(name, columns, rows)?;
         self.source.rows(&info, format)
     }
 
-    fn vector(&mut self, name: &str, len: usize) -> Result<&'m [f32], S::Error> {
+    fn vector(&mut self, name: &str, len: usize) -> Result<&'m [f32], LoadError> {
         let info = self.find(name, len, 1)?;
         if info.kind.name != "F32" {
             let tensor = Name::new(name);
@@ -220,11 +217,11 @@ impl<'m> Weights<'m> {
     ///
     /// # Errors
     /// A tensor is missing, misshapen or of an unsupported type, or the source fails.
-    pub fn gather<S: Source<'m>>(
+    pub fn gather(
         gguf: &Gguf<'_>,
         config: &Config,
-        source: &mut S,
-    ) -> Result<Self, S::Error> {
+        source: &mut dyn Source<'m>,
+    ) -> Result<Self, LoadError> {
         let mut tensors = Tensors { gguf, source };
         let (width, vocabulary) = (config.width, config.vocabulary);
         let mut layers = Vec::new();
@@ -310,11 +307,11 @@ fn refuse_unknown(gguf: &Gguf<'_>, config: &Config) -> Result<(), ConfigError> {
     }
 }
 
-fn gather_layer<'m, S: Source<'m>>(
-    tensors: &mut Tensors<'_, '_, S>,
+fn gather_layer<'m>(
+    tensors: &mut Tensors<'_, '_, 'm>,
     config: &Config,
     index: usize,
-) -> Result<Layer<'m>, S::Error> {
+) -> Result<Layer<'m>, LoadError> {
     let (width, hidden) = (config.width, config.hidden);
     let (query, kv) = (config.query_width(), config.kv_width());
     let name = |part: &str| {
@@ -373,13 +370,11 @@ impl Sizes {
 }
 
 impl Source<'static> for Sizes {
-    type Error = ConfigError;
-
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'_>,
         format: WeightFormat,
-    ) -> Result<Matrix<'static>, ConfigError> {
+    ) -> Result<Matrix<'static>, LoadError> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
         self.packed[format as usize] += rounded(format.packed_bytes(rows, columns));
         self.row_max = self.row_max.max(format.row_bytes(columns));
@@ -398,7 +393,7 @@ impl Source<'static> for Sizes {
         &mut self,
         tensor: &TensorInfo<'_>,
         format: WeightFormat,
-    ) -> Result<FileRows, ConfigError> {
+    ) -> Result<FileRows, LoadError> {
         let columns = tensor.shape[0] as usize;
         self.file_row = Some([format.row_bytes(columns), format.group_bytes(columns)]);
         self.tensors += 1;
@@ -410,7 +405,7 @@ impl Source<'static> for Sizes {
         })
     }
 
-    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'static [f32], ConfigError> {
+    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'static [f32], LoadError> {
         self.vectors += rounded(tensor.bytes as usize);
         self.raw += tensor.bytes;
         self.tensors += 1;

@@ -411,13 +411,14 @@ extern "C" fn on_signal(signal: c_int) {
     SIGNAL.store(signal, Ordering::Relaxed);
 }
 
-/// From now on SIGINT and SIGTERM are only noted, for [`pending_signal`], and a closed pipe is an
-/// error of the write.
+/// From now on SIGINT and SIGTERM are only noted, for [`pending_signal`]; a closed pipe and a file
+/// that may not grow are errors of the write.
 pub fn catch_signals() {
     let noted = on_signal as *const () as libc::sighandler_t;
     handle(libc::SIGINT, noted);
     handle(libc::SIGTERM, noted);
     handle(libc::SIGPIPE, libc::SIG_IGN);
+    handle(libc::SIGXFSZ, libc::SIG_IGN);
 }
 
 /// The exit code that a caught signal asks for: 130 for SIGINT, 143 for SIGTERM.
