@@ -2,12 +2,11 @@
 
 use crate::board::Board;
 use crate::commands;
-use crate::cpu;
 use crate::error::Error;
 use crate::log::{Log, LogFormat};
 use crate::options::{Command, HELP, Options};
 use crate::session::{self, Machine};
-use crate::sys::{self, Arguments, Fd, STDOUT};
+use crate::sys::{self, Arguments, Fd, STACK_BYTES, STDOUT};
 
 /// What is said when a mapped file has become shorter than it was.
 static SHRUNK_TEXT: &str = "rushlight error \
@@ -25,7 +24,7 @@ fn wants_json(arguments: Arguments) -> bool {
 pub fn start(board: &Board, mut arguments: Arguments) -> ! {
     let machine = Machine {
         board,
-        program_bytes: cpu::resident().total_kb as usize * 1024,
+        program_bytes: sys::program_bytes() + 2 * STACK_BYTES,
     };
     sys::fill_standard_streams();
     sys::catch_signals();

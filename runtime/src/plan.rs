@@ -80,7 +80,7 @@ pub struct Plan {
     pub prompt: usize,
     /// The file's header, mapped: vocabulary texts are views of it.
     pub metadata: usize,
-    /// The program itself, as resident before anything was loaded.
+    /// The program itself: code, data, and the first thread's stack.
     pub program: usize,
 }
 

@@ -31,7 +31,7 @@ use kernels_asm::registry::Kernels;
 pub struct Machine<'b> {
     /// The board.
     pub board: &'b Board,
-    /// What the program itself took before it did anything.
+    /// What the program itself takes: code, data, and the first thread's stack.
     pub program_bytes: usize,
 }
 
@@ -57,7 +57,7 @@ pub struct Setup {
     tokenizer_bytes: usize,
     /// Bytes of Forward scope for encoding the prompt.
     encode_bytes: usize,
-    /// What the program itself took before it did anything.
+    /// What the program itself takes: code, data, and the first thread's stack.
     program_bytes: usize,
 }
 

@@ -7,6 +7,7 @@ pub mod gguf_writer;
 pub mod memory;
 pub mod mixed_model;
 pub mod vocabulary;
+pub mod watched;
 
 use kernels_asm::features::Features;
 use std::env::{self, consts::ARCH};

@@ -363,6 +363,29 @@ pub fn auxiliary(key: u64) -> u64 {
     unsafe { libc::getauxval(key as libc::c_ulong) as u64 }
 }
 
+/// Bytes of the program's segments, code and data, as loaded: its ELF program headers, which the
+/// kernel has left in memory. An upper bound of what of it can be resident.
+pub fn program_bytes() -> usize {
+    const AT_PHDR: u64 = 3;
+    const AT_PHNUM: u64 = 5;
+    let headers = auxiliary(AT_PHDR) as *const libc::Elf64_Phdr;
+    if headers.is_null() {
+        return 0;
+    }
+    // SAFETY: AT_PHDR is the address of AT_PHNUM program headers in the loaded program, which
+    // stay there, aligned, and are not written.
+    let headers = unsafe { core::slice::from_raw_parts(headers, auxiliary(AT_PHNUM) as usize) };
+    let loaded = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_LOAD);
+    let pages = loaded.map(|header| {
+        let start = header.p_vaddr as usize / PAGE_BYTES * PAGE_BYTES;
+        let end = (header.p_vaddr + header.p_memsz) as usize;
+        end.next_multiple_of(PAGE_BYTES) - start
+    });
+    pages.sum()
+}
+
 /// Page faults of this process that waited for storage.
 pub fn major_faults() -> u64 {
     let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
