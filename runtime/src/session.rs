@@ -21,7 +21,7 @@ use crate::profile::Profile;
 use crate::progress::Progress;
 use crate::prompt;
 use crate::sampler::Sampler;
-use crate::sys::{self, Team};
+use crate::sys::{self, Fd, Team};
 use crate::tokenizer::{STOPS_MAX, TextStream, Tokenizer};
 use core::ffi::CStr;
 use kernels_asm::features::Features;
@@ -421,25 +421,37 @@ fn map<'m>(
     log: &Log,
 ) -> Result<Weights<'m>, Error> {
     let ModelFile { file, gguf, .. } = &setup.model;
-    let (file, mapped) = (*file, image.weights());
+    let file = *file;
     let mut progress = Progress::new(log, "load", image.tensor_bytes());
     if options.check_tensors {
         image.check_tensors(gguf, file, &mut progress)?;
     }
     let weights = Weights::gather(gguf, &setup.config, &mut Mapped { image, file, model })?;
-    if options.mlock {
-        sys::lock(mapped).map_err(Error::Lock)?;
-    } else if options.prefault {
-        sys::page_in(mapped);
+    if options.prefault || options.mlock {
+        page_in(file, image, &mut progress);
     }
-    if options.mlock || options.prefault {
-        progress.done = mapped.len() as u64;
+    if options.mlock {
+        sys::lock(image.weights()).map_err(Error::Lock)?;
     }
     log_load(log, "mapped", progress);
     Ok(weights)
 }
 
-/// The `load` line. A mapped image is `bytes=0` unless its weights were read.
+/// Makes all weights of an image resident, with the storage always a stretch ahead.
+fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) {
+    const STRETCH: usize = 8 << 20;
+    let mut offset = image.weights_offset();
+    for part in image.weights().chunks(STRETCH) {
+        offset += part.len() as u64;
+        file.will_need(offset, STRETCH as u64);
+        sys::page_in(part);
+        progress.done += part.len() as u64;
+        progress.show(progress.done);
+    }
+}
+
+/// The `load` line. A mapped image is `bytes=0` unless its weights were read; `cpu_ms` is all that
+/// the process has spent so far.
 fn log_load(log: &Log, how: &str, progress: Progress<'_>) {
     let bytes = progress.done;
     let (ms, mb_s) = progress.finish();
@@ -449,6 +461,7 @@ fn log_load(log: &Log, how: &str, progress: Progress<'_>) {
             .number("bytes", bytes)
             .decimal("ms", ms)
             .decimal("mb_s", mb_s)
+            .decimal("cpu_ms", sys::cpu_time() as f64 / 1e6)
             .number("rss_kb", cpu::resident().total_kb),
     );
 }

@@ -14,28 +14,33 @@ use std::time::Duration;
 /// Where the emulated program lives.
 const GUEST: Range<u64> = 0x1000_0000_0000..0x1002_0000_0000;
 
-/// A run, and the most that was seen resident.
+/// A run, and the most that was seen of what was watched.
 #[derive(Debug)]
 pub struct Watched {
     /// What it left behind.
     pub output: Output,
-    /// KiB.
-    pub peak_kb: u64,
+    /// Bytes.
+    pub most: u64,
 }
 
-/// Runs the host's binary. The peak is the kernel's own mark, read to the end.
-pub fn host(arguments: &[&str]) -> Watched {
-    let mut command = Command::new(HOST.linked());
-    watch(command.args(arguments), |process| {
-        status_kb(
-            &fs::read_to_string(format!("{process}/status")).ok()?,
-            "VmHWM:",
-        )
+/// Runs the host's binary and watches its resident set, by the kernel's own high-water mark.
+pub fn resident(arguments: &[&str]) -> Watched {
+    watch_host(arguments, |process| {
+        let status = fs::read_to_string(format!("{process}/status")).ok()?;
+        Some(1024 * field(&status, "VmHWM:")?)
     })
 }
 
-/// Runs the 64-bit Arm binary on an emulated `cpu`. The peak is the highest of many looks.
-pub fn arm64(cpu: &str, arguments: &[&str]) -> Watched {
+/// Runs the host's binary and watches the bytes that it has storage read.
+pub fn reads(arguments: &[&str]) -> Watched {
+    watch_host(arguments, |process| {
+        let io = fs::read_to_string(format!("{process}/io")).ok()?;
+        field(&io, "read_bytes:")
+    })
+}
+
+/// Runs the 64-bit Arm binary on an emulated `cpu` and watches its resident set, by many looks.
+pub fn resident_arm64(cpu: &str, arguments: &[&str]) -> Watched {
     let mut qemu = Command::new("qemu-aarch64-static");
     let (base, size) = (GUEST.start, GUEST.end - GUEST.start);
     qemu.args([
@@ -47,10 +52,13 @@ pub fn arm64(cpu: &str, arguments: &[&str]) -> Watched {
         &format!("{size:#x}"),
     ]);
     watch(qemu.arg(ARM64.linked()).args(arguments), |process| {
-        Some(guest_kb(
-            &fs::read_to_string(format!("{process}/smaps")).ok()?,
-        ))
+        let smaps = fs::read_to_string(format!("{process}/smaps")).ok()?;
+        Some(1024 * guest_kb(&smaps))
     })
+}
+
+fn watch_host(arguments: &[&str], look: impl Fn(&str) -> Option<u64> + Sync) -> Watched {
+    watch(Command::new(HOST.linked()).args(arguments), look)
 }
 
 fn watch(command: &mut Command, look: impl Fn(&str) -> Option<u64> + Sync) -> Watched {
@@ -64,18 +72,18 @@ fn watch(command: &mut Command, look: impl Fn(&str) -> Option<u64> + Sync) -> Wa
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let mut peak = 0;
+            let mut most = 0;
             while !ended.load(Ordering::Relaxed) {
-                peak = peak.max(look(&process).unwrap_or(0));
+                most = most.max(look(&process).unwrap_or(0));
                 thread::sleep(Duration::from_millis(5));
             }
-            peak
+            most
         });
         let output = finish(child);
         ended.store(true, Ordering::Relaxed);
         Watched {
             output,
-            peak_kb: watcher.join().expect("the watcher does not fail"),
+            most: watcher.join().expect("the watcher does not fail"),
         }
     })
 }
@@ -89,9 +97,9 @@ fn finish(child: Child) -> Output {
     }
 }
 
-/// A line of `/proc/PID/status`.
-fn status_kb(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find(|line| line.starts_with(name))?;
+/// The number in a line of a file of `/proc/PID`.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 

@@ -192,6 +192,11 @@ impl<'a> Image<'a> {
         &self.bytes[self.weights.0 as usize..self.weights.1 as usize]
     }
 
+    /// Where the mapped weights start in the file.
+    pub fn weights_offset(&self) -> u64 {
+        self.weights.0
+    }
+
     /// The place of a tensor, which takes so many bytes.
     fn find(&self, tensor: &TensorInfo<'_>, bytes: u64) -> Result<Entry, ImageError> {
         let name = Name::new(tensor.name);

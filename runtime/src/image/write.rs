@@ -148,8 +148,9 @@ fn write(
         file,
         entries: header[PREAMBLE_BYTES..].as_chunks_mut().0,
         count: 0,
-        end: start,
-        weights_end: start,
+        vectors_end: start,
+        end: start + sizes.vectors as u64,
+        weights_end: start + sizes.vectors as u64,
     };
     Weights::gather(&model.gguf, config, &mut packer)?;
     let (size, weights_end) = (packer.end, packer.weights_end);
@@ -193,7 +194,10 @@ struct Packer<'l> {
     entries: &'l mut [[u8; ENTRY_BYTES]],
     /// Entries that are filled in.
     count: usize,
-    /// Where the last tensor ends.
+    /// Where the last vector of floats ends: all of them are in front, on a page or two, since
+    /// a run copies them.
+    vectors_end: u64,
+    /// Where the last other tensor ends.
     end: u64,
     /// Where the last tensor ends that is to be mapped.
     weights_end: u64,
@@ -206,8 +210,8 @@ struct Part {
 }
 
 impl Packer<'_> {
-    fn begin(&self, tensor: &TensorInfo<'_>) -> Part {
-        let offset = self.end.next_multiple_of(TENSOR_ALIGNMENT);
+    fn begin(&self, tensor: &TensorInfo<'_>, after: u64) -> Part {
+        let offset = after.next_multiple_of(TENSOR_ALIGNMENT);
         Part {
             entry: Entry {
                 record: tensor.record,
@@ -229,11 +233,12 @@ impl Packer<'_> {
         written.map_err(|errno| LoadError::Write { errno })
     }
 
-    fn end(&mut self, mut part: Part) {
+    /// Enters a whole tensor in the table. Returns where it ends.
+    fn enter(&mut self, mut part: Part) -> u64 {
         part.entry.hash = part.hash.digest();
-        self.end = part.entry.offset + part.entry.bytes;
         self.entries[self.count] = part.entry.write();
         self.count += 1;
+        part.entry.offset + part.entry.bytes
     }
 }
 
@@ -246,14 +251,14 @@ impl Source<'static> for Packer<'_> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
         let (groups, group_bytes) = (rows.div_ceil(8), format.group_bytes(columns));
         let step = self.window.len() / group_bytes;
-        let mut part = self.begin(tensor);
+        let mut part = self.begin(tensor, self.end);
         for first in (0..groups).step_by(step) {
             let len = step.min(groups - first) * group_bytes;
             self.stream
                 .pack(tensor, format, first, &mut self.window[..len])?;
             self.append(&mut part, len)?;
         }
-        self.end(part);
+        self.end = self.enter(part);
         self.weights_end = self.end;
         Ok(Matrix {
             format,
@@ -269,14 +274,14 @@ impl Source<'static> for Packer<'_> {
         tensor: &TensorInfo<'_>,
         format: WeightFormat,
     ) -> Result<FileRows, LoadError> {
-        let mut part = self.begin(tensor);
+        let mut part = self.begin(tensor, self.end);
         while part.entry.bytes < tensor.bytes {
             let at = part.entry.bytes;
             let len = (tensor.bytes - at).min(self.window.len() as u64) as usize;
             self.stream.read(tensor, at, &mut self.window[..len])?;
             self.append(&mut part, len)?;
         }
-        self.end(part);
+        self.end = self.enter(part);
         let columns = tensor.shape[0] as usize;
         Ok(FileRows {
             file: Fd::NONE,
@@ -287,12 +292,11 @@ impl Source<'static> for Packer<'_> {
     }
 
     fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'static [f32], LoadError> {
-        let mut part = self.begin(tensor);
+        let mut part = self.begin(tensor, self.vectors_end);
         let len = tensor.bytes as usize;
         self.stream.read(tensor, 0, &mut self.window[..len])?;
         self.append(&mut part, len)?;
-        self.end(part);
-        self.weights_end = self.end;
+        self.vectors_end = self.enter(part);
         Ok(&[])
     }
 }
