@@ -81,7 +81,7 @@ impl<'m> Source<'m> for Loader<'_, 'm> {
 
     fn matrix(
         &mut self,
-        tensor: &TensorInfo<'_>,
+        tensor: &TensorInfo<'m>,
         format: WeightFormat,
     ) -> Result<Matrix<'m>, LoadError> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
@@ -106,6 +106,7 @@ impl<'m> Source<'m> for Loader<'_, 'm> {
             });
         }
         Ok(Matrix {
+            name: tensor.name,
             format,
             rows,
             columns,

@@ -5,7 +5,7 @@ use crate::board::Board;
 use crate::chat::Chat;
 use crate::cpu::{self, Processors};
 use crate::error::Error;
-use crate::generate::{Finish, Generator, LogitsFile, Times};
+use crate::generate::{Ended, Finish, Generator, LogitsFile, Times};
 use crate::kv::{KvCache, KvFormat};
 use crate::load::{Loader, STAGING_BYTES};
 use crate::log::Log;
@@ -21,6 +21,7 @@ use crate::prompt;
 use crate::sampler::Sampler;
 use crate::sys::{self, Team};
 use crate::tokenizer::{STOPS_MAX, TextStream, Tokenizer};
+use crate::trace::{ChromeTrace, Phase, Trace, TraceSink};
 use core::ffi::CStr;
 use kernels_asm::features::Features;
 use kernels_asm::format::WeightFormat;
@@ -263,12 +264,24 @@ pub fn resolve_kernels(options: &Options) -> Result<Kernels, Error> {
 /// Whatever ends the run before its text is complete. What can be known before the weights are
 /// read is told before.
 pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish, Error> {
-    let model = ModelFile::open(options)?; // a wrong path is told before stdin is waited for
-    let prompt = match options.prompt_ids {
-        Some(_) => &[],
-        None => prompt::read(options)?,
-    };
-    let setup = Setup::new(machine, options, model, prompt)?;
+    let file = options.trace.map(ChromeTrace::create).transpose()?;
+    let trace = Trace::new(file.as_ref().map(|file| file as &dyn TraceSink));
+    let ended = run_traced(machine, options, log, trace);
+    if let Some(file) = &file {
+        file.close(log); // whatever ended the run; what is wrong is told before the last line
+    }
+    let ended = ended?;
+    ended.log(log);
+    Ok(ended.finish)
+}
+
+fn run_traced(
+    machine: &Machine<'_>,
+    options: &Options,
+    log: &Log,
+    trace: Trace<'_>,
+) -> Result<Ended, Error> {
+    let setup = set_up(machine, options, trace)?;
     setup.log_start(log, machine.board);
     setup.check_budget(log, machine.board, options)?;
 
@@ -278,16 +291,20 @@ pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish
         sys::lock(reservation).map_err(Error::Lock)?;
     }
     let (stacks, block) = reservation.split_at_mut(setup.plan.stacks);
-    let (model, mut kv, mut forward) =
-        arena::split(block, setup.plan.scope::<Model>(), setup.plan.scope::<Kv>())?;
+    let (model_bytes, kv_bytes) = (setup.plan.scope::<Model>(), setup.plan.scope::<Kv>());
+    let (model, mut kv, mut forward) = arena::split_traced(block, model_bytes, kv_bytes, trace)?;
 
     let model = model.open_once();
+    let indexing = trace.phase(Phase::Tokenizer);
     let tokenizer = Tokenizer::new(&setup.model.gguf, &model)?;
+    drop(indexing);
     setup.check_vocabulary(&tokenizer, log)?;
     let kv = kv.open();
     let mut cache = KvCache::new(&kv, &setup.config, setup.context, setup.kv_format)?;
     let history = kv.alloc::<u32>(setup.context)?;
+    let encoding = trace.phase(Phase::Encode);
     let prompt_len = encode(&setup, options, &tokenizer, &mut forward, history)?;
+    drop(encoding);
     let stops = stop_texts(options)?;
     let seed = options
         .seed
@@ -301,7 +318,8 @@ pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish
 
     let cpus = setup.processors.assign(setup.threads);
     let team = Team::start(&cpus, stacks).map_err(Error::System)?;
-    let mut engine = load(&setup, &model, team, &mut forward, log)?;
+    trace.team(team.len());
+    let mut engine = load(&setup, &model, team, &mut forward, log, trace)?;
     setup.plan.check_used(&model, &kv)?;
 
     let mut generator = Generator {
@@ -320,9 +338,24 @@ pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish
         plan_bytes: setup.plan.total(),
         first_cpu: cpus[0],
         times: Times::default(),
-        mark: (Profile::default(), 0),
+        mark: (Profile::new(trace), 0),
     };
     generator.run(prompt_len, &mut forward)
+}
+
+/// Opens the model and reads the prompt, in this order: a wrong path is told before stdin is waited
+/// for.
+fn set_up(machine: &Machine<'_>, options: &Options, trace: Trace<'_>) -> Result<Setup, Error> {
+    let model = {
+        let _phase = trace.phase(Phase::Header);
+        ModelFile::open(options)?
+    };
+    let prompt = match options.prompt_ids {
+        Some(_) => &[],
+        None => trace.during(Phase::Prompt, || prompt::read(options))?,
+    };
+    let _phase = trace.phase(Phase::Setup);
+    Setup::new(machine, options, model, prompt)
 }
 
 /// The texts of `-r`, escapes resolved.
@@ -340,7 +373,9 @@ fn load<'m>(
     mut team: Team,
     forward: &mut Region<'_, Forward>,
     log: &Log,
+    trace: Trace<'m>,
 ) -> Result<Engine<'m>, Error> {
+    let _phase = trace.phase(Phase::Load);
     let began = sys::now();
     let rope = RopeTable::new(
         model,
@@ -375,7 +410,8 @@ fn load<'m>(
         kernels: setup.kernels,
         plan: setup.step,
         team,
-        profile: Profile::default(),
+        profile: Profile::new(trace),
+        trace,
     })
 }
 

@@ -14,6 +14,8 @@ use kernels_asm::format::WeightFormat;
 /// A packed matrix.
 #[derive(Clone, Copy)]
 pub struct Matrix<'m> {
+    /// Its tensor's, a view of the file's header.
+    pub name: &'m str,
     /// Of its weights.
     pub format: WeightFormat,
     /// Outputs.
@@ -79,7 +81,7 @@ pub trait Source<'m> {
     /// The packed form of a matrix.
     fn matrix(
         &mut self,
-        tensor: &TensorInfo<'_>,
+        tensor: &TensorInfo<'m>,
         format: WeightFormat,
     ) -> Result<Matrix<'m>, Self::Error>;
 
@@ -88,13 +90,13 @@ pub trait Source<'m> {
 }
 
 /// Finds tensors and checks them before the source sees them.
-struct Tensors<'g, 'a, S> {
-    gguf: &'g Gguf<'a>,
+struct Tensors<'g, 'm, S> {
+    gguf: &'g Gguf<'m>,
     source: S,
 }
 
-impl<'a, 'm, S: Source<'m>> Tensors<'_, 'a, S> {
-    fn find(&self, name: &str, columns: usize, rows: usize) -> Result<TensorInfo<'a>, ConfigError> {
+impl<'m, S: Source<'m>> Tensors<'_, 'm, S> {
+    fn find(&self, name: &str, columns: usize, rows: usize) -> Result<TensorInfo<'m>, ConfigError> {
         let tensor = Name::new(name);
         let info = self
             .gguf
@@ -142,7 +144,7 @@ impl<'m> Weights<'m> {
     /// # Errors
     /// A tensor is missing, misshapen or of an unsupported type, or the source fails.
     pub fn gather<S: Source<'m>>(
-        gguf: &Gguf<'_>,
+        gguf: &Gguf<'m>,
         config: &Config,
         source: S,
     ) -> Result<Self, S::Error> {
@@ -228,7 +230,7 @@ fn refuse_unknown(gguf: &Gguf<'_>, config: &Config) -> Result<(), ConfigError> {
 }
 
 fn gather_layer<'m, S: Source<'m>>(
-    tensors: &mut Tensors<'_, '_, S>,
+    tensors: &mut Tensors<'_, 'm, S>,
     config: &Config,
     index: usize,
 ) -> Result<Layer<'m>, S::Error> {
@@ -268,7 +270,7 @@ impl Source<'static> for &mut Sizes {
 
     fn matrix(
         &mut self,
-        tensor: &TensorInfo<'_>,
+        tensor: &TensorInfo<'static>,
         format: WeightFormat,
     ) -> Result<Matrix<'static>, ConfigError> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
@@ -276,6 +278,7 @@ impl Source<'static> for &mut Sizes {
         let raw_group = 8 * (columns / format.block_len()) * format.block_bytes();
         self.raw_group_max = self.raw_group_max.max(raw_group);
         Ok(Matrix {
+            name: tensor.name,
             format,
             rows,
             columns,
