@@ -68,7 +68,8 @@ pub struct Region<'m, S> {
     scope: PhantomData<(&'m mut [u8], S)>,
 }
 
-/// An open scope: allocations live for `'a`. It ends when it is dropped.
+/// An open scope: allocations live for `'a`, and so at most until the region is opened again. Its
+/// end, when it is dropped, is reported.
 pub struct Open<'a, S> {
     base: NonNull<u8>,
     len: usize,
