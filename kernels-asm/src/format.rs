@@ -24,6 +24,10 @@
 
 use crate::activation::ActivationFormat;
 
+/// Number of the layouts above, for files of packed weights. It counts up whenever one of them
+/// changes; `tests/tests/packed_image.rs` notices when it should have.
+pub const LAYOUT: u32 = 1;
+
 /// A quantised format of GGUF that has kernels here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -90,6 +94,11 @@ impl WeightFormat {
             Q5_K => 176,
             Q6_K => 210,
         }
+    }
+
+    /// Bytes of one row of `columns` weights in a GGUF file.
+    pub const fn row_bytes(self, columns: usize) -> usize {
+        columns / self.block_len() * self.block_bytes()
     }
 
     /// Bytes of one packed record: eight rows by [`block_len`](Self::block_len) weights.

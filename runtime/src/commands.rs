@@ -4,33 +4,104 @@ use crate::arena;
 use crate::board::Board;
 use crate::cpu;
 use crate::error::Error;
-use crate::log::Log;
+use crate::image;
+use crate::log::{Log, LogFormat};
 use crate::model_file::ModelFile;
-use crate::options::Options;
+use crate::options::{Options, UsageError};
 use crate::output::Output;
+use crate::plan::{self, BudgetSource};
 use crate::prompt;
 use crate::session::{self, Machine, Setup};
-use crate::sys;
+use crate::sys::{self, STDOUT};
 use crate::tokenizer::Tokenizer;
 use kernels_asm::registry::{KERNELS, Operation};
 
-/// `plan`: the sum on stdout, a line per buffer.
+/// `plan`: the sum on stdout, a line per buffer, or one JSON object as the log has it.
 ///
 /// # Errors
 /// The model cannot be run, does not fit, or stdout is closed.
-pub fn plan(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<(), Error> {
+pub fn plan(machine: &Machine<'_>, options: &Options) -> Result<(), Error> {
     let model = ModelFile::open(options)?;
     // The prompt counts if one is named; none is waited for.
     let named = options.prompt.is_some() || options.prompt_file.is_some();
     let prompt = if named { prompt::read(options)? } else { &[] };
     let setup = Setup::new(machine, options, model, prompt)?;
-    let mut out = Output::default();
-    for (name, bytes) in setup.plan.lines() {
-        out.print(format_args!("{name:<10} {bytes:>14}\n"))?;
+    let budget = plan::budget(options.budget, machine.board.memory_budget);
+    if options.json {
+        let stdout = Log {
+            fd: STDOUT,
+            format: LogFormat::Json,
+            quiet: false,
+        };
+        let written = setup.plan_line(&stdout, budget).write();
+        written.map_err(|errno| Error::of_io(errno, Error::Output))?;
+    } else {
+        print_plan(&setup, budget)?;
     }
-    out.print(format_args!("{:<10} {:>14}\n", "total", setup.plan.total()))?;
-    out.flush()?;
-    setup.check_budget(log, machine.board, options)
+    match options.force {
+        true => Ok(()),
+        false => Ok(setup.check_budget(budget)?),
+    }
+}
+
+fn print_plan(setup: &Setup, (budget, source): (u64, BudgetSource)) -> Result<(), Error> {
+    let (plan, request) = (setup.plan(), &setup.request);
+    let mut out = Output::default();
+    for (name, bytes) in plan.lines() {
+        out.print(format_args!("{name:<14} {bytes:>14}"))?;
+        match name {
+            "embedding" => out.print(format_args!("  {}", setup.embedding_place()))?,
+            "keys" => out.print(format_args!("  {}", request.key_format.name()))?,
+            "values" => out.print(format_args!("  {}", request.value_format.name()))?,
+            "history" => out.print(format_args!("  {} tokens", request.context))?,
+            "forward" => {
+                let [(a, staging), (b, encode), (c, step)] = plan.forward_lines();
+                out.print(format_args!(
+                    "  the most of {a} {staging}, {b} {encode}, {c} {step}"
+                ))?;
+            }
+            _ if plan.is_mapped && name.starts_with("weights") => {
+                out.print(format_args!("  mapped"))?;
+            }
+            _ => {}
+        }
+        out.print(format_args!("\n"))?;
+    }
+    let total = plan.total();
+    let verdict = if total as u64 <= budget {
+        "fits"
+    } else {
+        "does not fit"
+    };
+    out.print(format_args!("{:<14} {total:>14}\n", "total"))?;
+    out.print(format_args!(
+        "{:<14} {budget:>14}  {}: {verdict}\n",
+        "budget",
+        source.name()
+    ))?;
+    out.flush()
+}
+
+/// `pack`: a GGUF file to a packed image.
+///
+/// # Errors
+/// The model cannot be run, or its image not be written.
+pub fn pack(options: &Options, log: &Log) -> Result<(), Error> {
+    let path = options.image.ok_or(UsageError::MissingImage)?;
+    let model = ModelFile::open(options)?;
+    let processors = cpu::processors(options.cpu_range).ok_or(UsageError::NoProcessor)?;
+    let threads = options.threads.unwrap_or(processors.fastest);
+    let began = sys::now();
+    let bytes = image::write::pack(&model, path, &processors.assign(threads), log)?;
+    let ms = (sys::now() - began) as f64 / 1e6;
+    drop(
+        log.event("pack")
+            .text("image", path.to_bytes().escape_ascii())
+            .number("bytes", bytes)
+            .decimal("ms", ms)
+            .decimal("mb_s", bytes as f64 / 1e3 / ms),
+    );
+    Ok(())
 }
 
 /// `tokenize`: the ids of a text, one a line, or its pieces.

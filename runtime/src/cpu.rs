@@ -180,27 +180,61 @@ pub fn memory_available() -> Option<u64> {
         .map(|kib| kib * 1024)
 }
 
-/// The least `memory.max` of this process's cgroup (version 2) and of those it is in, bytes.
+/// The least memory limit of this process's control group and of those it is in, bytes: of
+/// version 2 (`memory.max`), or of version 1 where that still rules memory.
 pub fn cgroup_memory_max() -> Option<u64> {
-    let mut buffer = [0; 600];
+    let mut buffer = [0; 2048];
     let groups = sys::read_small(c"/proc/self/cgroup", &mut buffer)?;
-    let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let upwards = core::iter::successors(Some(group), |path| {
-        path.rsplit_once('/').map(|(parent, _)| parent)
+    let limits = groups.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let (folder, file) = match controllers {
+            "" => ("", "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                ("/memory", "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        let upwards = core::iter::successors(Some(path.trim_end_matches('/')), |path| {
+            path.rsplit_once('/').map(|(parent, _)| parent)
+        });
+        let limits = upwards
+            .filter_map(|path| number_in(format_args!("/sys/fs/cgroup{folder}{path}/{file}")));
+        limits.min()
     });
-    upwards
-        .filter_map(|path| number_in(format_args!("/sys/fs/cgroup{path}/memory.max")))
-        .min()
+    limits.min()
 }
 
-/// Resident set now, KiB.
-pub fn resident_kb() -> u64 {
-    let mut buffer = [0; 128];
-    let text = sys::read_small(c"/proc/self/statm", &mut buffer).unwrap_or_default();
-    let pages = text
-        .split_ascii_whitespace()
-        .nth(1)
-        .and_then(|pages| pages.parse::<u64>().ok());
-    const AT_PAGESZ: u64 = 6;
-    pages.unwrap_or(0) * (sys::auxiliary(AT_PAGESZ) / 1024)
+/// What this process holds of memory, KiB. Zeros where `/proc` is not mounted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Resident {
+    /// All of it.
+    pub total_kb: u64,
+    /// Its own: reservation, stack, data.
+    pub anonymous_kb: u64,
+    /// Pages of mapped files, which the kernel can drop and read again.
+    pub file_kb: u64,
+    /// The most that `total_kb` ever was.
+    pub peak_kb: u64,
+    /// The kernel's tables of this process's pages.
+    pub page_tables_kb: u64,
+}
+
+/// What this process holds of memory now (`/proc/self/status`).
+pub fn resident() -> Resident {
+    let mut buffer = [0; 2048];
+    let text = sys::read_small(c"/proc/self/status", &mut buffer).unwrap_or_default();
+    let mut resident = Resident::default();
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let slot = match words.next() {
+            Some("VmRSS:") => &mut resident.total_kb,
+            Some("RssAnon:") => &mut resident.anonymous_kb,
+            Some("RssFile:") => &mut resident.file_kb,
+            Some("VmHWM:") => &mut resident.peak_kb,
+            Some("VmPTE:") => &mut resident.page_tables_kb,
+            _ => continue,
+        };
+        *slot = words.next().and_then(|kib| kib.parse().ok()).unwrap_or(0);
+    }
+    resident
 }

@@ -25,7 +25,7 @@ fn wants_json(arguments: Arguments) -> bool {
 pub fn start(board: &Board, mut arguments: Arguments) -> ! {
     let machine = Machine {
         board,
-        program_bytes: cpu::resident_kb() as usize * 1024,
+        program_bytes: cpu::resident().total_kb as usize * 1024,
     };
     sys::fill_standard_streams();
     sys::catch_signals();
@@ -68,7 +68,8 @@ fn command(machine: &Machine<'_>, arguments: &mut Arguments, log: &mut Log) -> R
     }
     match options.command {
         Command::Run => return Ok(session::run(machine, &options, log)?.exit_code()),
-        Command::Plan => commands::plan(machine, &options, log)?,
+        Command::Plan => commands::plan(machine, &options)?,
+        Command::Pack => commands::pack(&options, log)?,
         Command::Tokenize => commands::tokenize(&options)?,
         Command::Kernels => commands::kernels(&options)?,
         Command::Help => STDOUT.write_all(HELP.as_bytes()).map_err(Error::Output)?,

@@ -118,7 +118,9 @@ impl Error {
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
             Chat(ChatError::UnknownName { .. } | ChatError::NeedsTemplate) => 2,
             CpuFeature { .. } | Kernel(ResolveError::KernelNeeds { .. }) => 3,
-            File { .. } | NotAFile { .. } | Load(LoadError::Read { .. }) => 4,
+            File { .. }
+            | NotAFile { .. }
+            | Load(LoadError::Read { .. } | LoadError::Write { .. }) => 4,
             Gguf(_) | Config(_) | Chat(_) | Load(_) | VocabularySize { .. } => 5,
             Tokenizer(TokenizerError::Arena(_)) => 1,
             Tokenizer(_) => 5,
@@ -160,6 +162,8 @@ impl fmt::Display for Error {
             ),
             Gguf(error) => error.fmt(f),
             Config(error) | Load(LoadError::Config(error)) => error.fmt(f),
+            Load(LoadError::Image(error)) => error.fmt(f),
+            Load(LoadError::Write { errno }) => write!(f, "packed image: {errno}"),
             Tokenizer(error) => error.fmt(f),
             Chat(error) => error.fmt(f),
             Stop(error) => write!(f, "-r: {error}"),

@@ -64,6 +64,14 @@ pub struct Times {
     mhz: Option<u64>,
 }
 
+/// The state of the accounts at a token's line.
+#[derive(Clone, Copy, Default)]
+pub struct Mark<'m> {
+    profile: Profile<'m>,
+    time: u64,
+    faults: u64,
+}
+
 /// One conversation in progress.
 pub struct Generator<'g, 'm, 'k> {
     /// The command line.
@@ -97,7 +105,7 @@ pub struct Generator<'g, 'm, 'k> {
     /// When what happened.
     pub times: Times,
     /// What was spent until the last token's line, and when that was.
-    pub mark: (Profile<'m>, u64),
+    pub mark: Mark<'m>,
 }
 
 impl Generator<'_, '_, '_> {
@@ -116,7 +124,11 @@ impl Generator<'_, '_, '_> {
             ..Times::default()
         };
         self.engine.profile.start();
-        self.mark = (self.engine.profile, self.times.began);
+        self.mark = Mark {
+            profile: self.engine.profile,
+            time: self.times.began,
+            faults: sys::major_faults(),
+        };
         let finish = self.generate(prompt_len, forward);
         // Whatever ended it: text that was made is not lost.
         self.write_rest()?;
@@ -275,24 +287,31 @@ impl Generator<'_, '_, '_> {
         if !self.options.profile {
             return;
         }
-        let (profile, now) = (self.engine.profile, sys::now());
-        let (profile_before, before) = core::mem::replace(&mut self.mark, (profile, now));
-        let spent = profile.since(&profile_before);
+        let mark = Mark {
+            profile: self.engine.profile,
+            time: sys::now(),
+            faults: sys::major_faults(),
+        };
+        let before = core::mem::replace(&mut self.mark, mark);
+        let resident = cpu::resident();
+        let spent = mark.profile.since(&before.profile);
         let ms = |bucket| spent.ns(bucket) as f64 / 1e6;
         drop(
             self.log
                 .event("token")
                 .number("i", self.times.generated as u64 + 1)
                 .number("id", id.into())
-                .decimal("ms", (now - before) as f64 / 1e6)
+                .decimal("ms", (mark.time - before.time) as f64 / 1e6)
                 .decimal("matmul", ms(Bucket::Matmul))
                 .decimal("attn", ms(Bucket::Attention))
                 .decimal("norm", ms(Bucket::Norm))
                 .decimal("rope", ms(Bucket::Rope))
                 .decimal("sample", ms(Bucket::Sample))
                 .decimal("other", ms(Bucket::Other))
-                .number("rss_kb", cpu::resident_kb())
-                .number("majflt", sys::usage().major_faults),
+                .number("rss_kb", resident.total_kb)
+                .number("anon_kb", resident.anonymous_kb)
+                .number("file_kb", resident.file_kb)
+                .number("majflt", mark.faults - before.faults),
         );
     }
 }
@@ -332,6 +351,8 @@ impl Ended {
             (Some(_), Some(_)) => "no",
             _ => "unknown",
         };
+        let resident = cpu::resident();
+        let taken = (resident.peak_kb + resident.page_tables_kb) * 1024;
         let speed = |tokens: usize, ms: f64| {
             if tokens == 0 {
                 0.0
@@ -354,8 +375,16 @@ impl Ended {
                     speed(decoded, decode_ms) * self.step_bytes as f64 / 1e9,
                 )
                 .number("seed", self.seed)
-                .number("peak_rss_kb", sys::usage().peak_rss_kb)
+                .number("peak_rss_kb", resident.peak_kb)
+                .number("anon_kb", resident.anonymous_kb)
+                .number("file_kb", resident.file_kb)
+                .number("page_tables_kb", resident.page_tables_kb)
                 .number("plan_kb", self.plan_bytes.div_ceil(1024) as u64)
+                .decimal(
+                    "actual_to_plan_pct",
+                    taken as f64 * 100.0 / self.plan_bytes as f64,
+                )
+                .number("majflt", sys::major_faults())
                 .maybe("mhz", mhz_now)
                 .maybe("celsius", cpu::temperature_c())
                 .text("throttled", throttled)

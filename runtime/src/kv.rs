@@ -19,6 +19,9 @@ pub enum KvFormat {
 }
 
 impl KvFormat {
+    /// The one that takes the least.
+    pub const SMALLEST: KvFormat = KvFormat::F16;
+
     /// The format of that name.
     pub fn from_name(name: &str) -> Option<KvFormat> {
         match name {

@@ -6,7 +6,7 @@
 //! 2. [`gguf`] checks the file's header, [`model::config`] reads the model's shape from it
 //! 3. [`cpu`] says what the processor has, `kernels_asm::registry` chooses the kernels
 //! 4. [`plan`] adds up the memory and compares it with the budget; [`arena`] is the one reservation
-//! 5. [`load`] streams the tensors and packs them into the arena
+//! 5. [`load`] streams the tensors and packs them into the arena, or [`image`] maps them packed
 //! 6. [`tokenizer`] and [`chat`] turn the prompt into token ids
 //! 7. [`model::forward`] turns tokens into logits, with [`kv`] as its memory
 //! 8. [`sampler`] picks a token, the tokenizer's stream turns it into text on stdout
@@ -26,6 +26,7 @@ pub mod error;
 mod generate;
 pub mod gguf;
 mod ids;
+pub mod image;
 pub mod kv;
 pub mod load;
 pub mod log;
@@ -35,6 +36,7 @@ pub mod options;
 mod output;
 pub mod plan;
 pub mod profile;
+pub mod progress;
 mod prompt;
 pub mod sampler;
 mod session;

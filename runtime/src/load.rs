@@ -1,27 +1,40 @@
-//! Stream and pack: tensors from the file, through a small staging buffer, into the arena.
+//! Stream and pack: tensors from the file, through small staging buffers, into packed form.
 //!
 //! Raw and packed weights of a tensor never exist together, and the page cache of what was read is
-//! given back, so that the peak while loading is the size of the packed model.
+//! given back, so that the peak while loading is the size of the packed model. Each member of the
+//! team reads and packs pieces of its own, so storage and processors are busy at once.
 
 use crate::arena::{ArenaError, Chunks, Model, Open};
 use crate::gguf::{Gguf, Name, TensorInfo};
-use crate::model::{ConfigError, Matrix, weights::Source};
+use crate::image::ImageError;
+use crate::model::weights::{FileRows, Sizes, Source};
+use crate::model::{ConfigError, Matrix};
+use crate::progress::Progress;
 use crate::sys::{Errno, Fd, Team};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use kernels_asm::format::WeightFormat;
 use kernels_asm::pack::pack_group;
 
-/// Staging that is aimed at: enough for the storage to stream, little against any budget.
-pub const STAGING_BYTES: usize = 1 << 20;
+/// Staging that is aimed at, of all members together: enough for the storage to stream, little
+/// against any budget.
+const STAGING_BYTES: usize = 1 << 20;
 
 /// Why weights could not be loaded.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LoadError {
     /// The file is no model that can be run.
     Config(ConfigError),
+    /// The file is no packed image of its model.
+    Image(ImageError),
     /// A tensor could not be read.
     Read {
         /// Which.
         tensor: Name,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// A packed tensor could not be written.
+    Write {
         /// What the kernel said.
         errno: Errno,
     },
@@ -35,76 +48,138 @@ impl From<ConfigError> for LoadError {
     }
 }
 
+impl From<ImageError> for LoadError {
+    fn from(error: ImageError) -> Self {
+        LoadError::Image(error)
+    }
+}
+
 impl From<ArenaError> for LoadError {
     fn from(error: ArenaError) -> Self {
         LoadError::Arena(error)
     }
 }
 
-/// The source that reads and packs.
-pub struct Loader<'l, 'm> {
+/// Bytes of one member's staging, and of all: a group of eight rows of the widest matrix at least.
+pub fn staging_bytes(sizes: &Sizes, members: usize) -> (usize, usize) {
+    let each = (STAGING_BYTES / members).max(8 * sizes.row_max);
+    (each, each * members)
+}
+
+/// Reads tensors of a GGUF file.
+pub struct Stream<'l> {
     /// Where each tensor lies.
     pub gguf: &'l Gguf<'l>,
     /// The model's file.
     pub file: Fd,
-    /// Where packed weights go.
-    pub model: &'l Open<'m, Model>,
     /// Who packs.
     pub team: &'l mut Team,
-    /// At least one raw group of eight rows of the widest matrix.
+    /// As [`staging_bytes`] says.
     pub staging: &'l mut [u8],
     /// Told the bytes read so far.
-    pub progress: &'l mut dyn FnMut(u64),
-    /// Bytes read so far.
-    pub done: u64,
+    pub progress: Progress<'l>,
 }
 
-impl Loader<'_, '_> {
-    /// Fills the front of the staging buffer and gives the file's cache of it back.
-    fn stage(&mut self, tensor: &TensorInfo<'_>, at: usize, len: usize) -> Result<(), LoadError> {
-        let offset = self.gguf.file_offset(tensor) + at as u64;
-        self.file
-            .read_exact_at(&mut self.staging[..len], offset)
-            .map_err(|errno| LoadError::Read {
+impl Stream<'_> {
+    /// Packs the groups of a matrix from `first` on into `out`, which holds whole groups.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn pack(
+        &mut self,
+        tensor: &TensorInfo<'_>,
+        format: WeightFormat,
+        first: usize,
+        out: &mut [u8],
+    ) -> Result<(), LoadError> {
+        let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
+        let (row_bytes, group_bytes) = (format.row_bytes(columns), format.group_bytes(columns));
+        let (file, offset) = (self.file, self.gguf.file_offset(tensor));
+        let staging = self.staging.len() / self.team.len();
+        let groups_staged = staging / (8 * row_bytes);
+        let stagings = Chunks::new(self.staging, staging);
+        let pieces = Chunks::new(out, groups_staged * group_bytes);
+        let (failed, read) = (AtomicI32::new(0), AtomicU64::new(self.progress.done));
+        let progress = &self.progress;
+        self.team.run(&|member| {
+            let Some((_, staging)) = stagings.claim() else {
+                return;
+            };
+            while let Some((piece, out)) = pieces.claim() {
+                let row = 8 * (first + piece * groups_staged);
+                let len = (8 * groups_staged).min(rows - row) * row_bytes;
+                let (raw, at) = (&mut staging[..len], offset + (row * row_bytes) as u64);
+                file.will_need(at, 2 * STAGING_BYTES as u64);
+                if let Err(errno) = file.read_exact_at(raw, at) {
+                    return failed.store(errno.0, Ordering::Relaxed);
+                }
+                file.drop_cache(at, len as u64);
+                for (group, out) in out.chunks_exact_mut(group_bytes).enumerate() {
+                    let mut rows = raw[8 * group * row_bytes..].chunks_exact(row_bytes);
+                    pack_group(format, core::array::from_fn(|_| rows.next()), columns, out);
+                }
+                let done = read.fetch_add(len as u64, Ordering::Relaxed) + len as u64;
+                if member == 0 {
+                    progress.show(done);
+                }
+            }
+        });
+        self.progress.done = read.into_inner();
+        match failed.into_inner() {
+            0 => Ok(()),
+            errno => Err(LoadError::Read {
                 tensor: Name::new(tensor.name),
-                errno,
-            })?;
-        self.file.drop_cache(offset, len as u64);
-        self.done += len as u64;
-        (self.progress)(self.done);
+                errno: Errno(errno),
+            }),
+        }
+    }
+
+    /// Reads bytes of a tensor from `at` on.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(
+        &mut self,
+        tensor: &TensorInfo<'_>,
+        at: u64,
+        out: &mut [u8],
+    ) -> Result<(), LoadError> {
+        let offset = self.gguf.file_offset(tensor) + at;
+        let read = self.file.read_exact_at(out, offset);
+        read.map_err(|errno| LoadError::Read {
+            tensor: Name::new(tensor.name),
+            errno,
+        })?;
+        self.file.drop_cache(offset, out.len() as u64);
+        self.progress.done += out.len() as u64;
         Ok(())
     }
 }
 
-impl<'m> Source<'m> for Loader<'_, 'm> {
-    type Error = LoadError;
+/// Little-endian bytes to floats.
+pub fn copy_floats(bytes: &[u8], out: &mut [f32]) {
+    for (number, bytes) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        *number = f32::from_le_bytes(*bytes);
+    }
+}
 
+/// The source that reads a GGUF file and packs into the arena.
+pub struct Loader<'l, 'm> {
+    /// What reads and packs.
+    pub stream: Stream<'l>,
+    /// Where packed weights go.
+    pub model: &'l Open<'m, Model>,
+}
+
+impl<'m> Source<'m> for Loader<'_, 'm> {
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'m>,
         format: WeightFormat,
     ) -> Result<Matrix<'m>, LoadError> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
-        let row_bytes = columns / format.block_len() * format.block_bytes();
-        let group_bytes = format.group_bytes(columns);
         let packed = self.model.alloc::<u8>(format.packed_bytes(rows, columns))?;
-
-        let groups_staged = self.staging.len() / (8 * row_bytes);
-        let raw_len = groups_staged * 8 * row_bytes;
-        let parts = packed.chunks_mut(groups_staged * group_bytes);
-        for (index, part) in parts.enumerate() {
-            let start = index * raw_len;
-            let len = raw_len.min(rows * row_bytes - start);
-            self.stage(tensor, start, len)?;
-            let raw = &self.staging[..len];
-            let groups = Chunks::new(part, group_bytes);
-            self.team.run(&|_| {
-                while let Some((group, out)) = groups.claim() {
-                    let mut rows = raw[8 * group * row_bytes..].chunks_exact(row_bytes);
-                    pack_group(format, core::array::from_fn(|_| rows.next()), columns, out);
-                }
-            });
-        }
+        self.stream.pack(tensor, format, 0, packed)?;
         Ok(Matrix {
             name: tensor.name,
             format,
@@ -114,14 +189,28 @@ impl<'m> Source<'m> for Loader<'_, 'm> {
         })
     }
 
+    fn rows(
+        &mut self,
+        tensor: &TensorInfo<'_>,
+        format: WeightFormat,
+    ) -> Result<FileRows, LoadError> {
+        Ok(FileRows {
+            file: self.stream.file,
+            offset: self.stream.gguf.file_offset(tensor),
+            format,
+            columns: tensor.shape[0] as usize,
+        })
+    }
+
     fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'m [f32], LoadError> {
         let vector = self.model.alloc::<f32>(tensor.shape[0] as usize)?;
-        let floats_staged = self.staging.len() / 4;
-        for (index, part) in vector.chunks_mut(floats_staged).enumerate() {
-            self.stage(tensor, index * 4 * floats_staged, 4 * part.len())?;
-            for (number, bytes) in part.iter_mut().zip(self.staging.as_chunks::<4>().0) {
-                *number = f32::from_le_bytes(*bytes);
-            }
+        let mut bytes = [0; 4096];
+        let mut at = 0;
+        for part in vector.chunks_mut(bytes.len() / 4) {
+            let bytes = &mut bytes[..4 * part.len()];
+            self.stream.read(tensor, at, bytes)?;
+            copy_floats(bytes, part);
+            at += bytes.len() as u64;
         }
         Ok(vector)
     }

@@ -4,7 +4,7 @@
 //! one terminal do not mix. Strings are escaped: they may come from a file. What does not fit is
 //! cut, and the line still ends as it should.
 
-use crate::sys::{Fd, STDERR};
+use crate::sys::{Errno, Fd, STDERR};
 use core::fmt::{self, Write};
 
 /// How lines are written.
@@ -144,17 +144,33 @@ impl Line {
     }
 }
 
-impl Drop for Line {
-    fn drop(&mut self) {
+impl Line {
+    /// Ends the line and writes it, for those who must know whether that went well.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn write(mut self) -> Result<(), Errno> {
+        self.end()
+    }
+
+    /// Writes the line once.
+    fn end(&mut self) -> Result<(), Errno> {
         let end: &[u8] = match self.format {
             LogFormat::Text => b"\n",
             LogFormat::Json => b"}\n",
         };
         self.buffer[self.len..self.len + end.len()].copy_from_slice(end);
-        if let Some(fd) = self.fd {
-            // A log that cannot be written has nowhere to say so; the text goes on.
-            let _ = fd.write_all(&self.buffer[..self.len + end.len()]);
+        match self.fd.take() {
+            Some(fd) => fd.write_all(&self.buffer[..self.len + end.len()]),
+            None => Ok(()),
         }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // A log that cannot be written has nowhere to say so; the text goes on.
+        let _ = self.end();
     }
 }
 

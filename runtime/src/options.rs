@@ -24,6 +24,8 @@ pub enum Command {
     Tokenize,
     /// The memory plan, and no run.
     Plan,
+    /// A GGUF file to a packed image.
+    Pack,
     /// The list of kernels.
     Kernels,
     /// The list of flags.
@@ -38,6 +40,7 @@ pub enum Command {
 pub struct Options {
     pub command: Command,
     pub model: Option<&'static CStr>,
+    pub image: Option<&'static CStr>,
     pub prompt: Option<&'static CStr>,
     pub prompt_file: Option<&'static CStr>,
     pub prompt_ids: Option<&'static CStr>,
@@ -57,6 +60,8 @@ pub struct Options {
     pub budget: Option<u64>,
     pub force: bool,
     pub mlock: bool,
+    pub prefault: bool,
+    pub check_tensors: bool,
     pub isa: Option<Isa>,
     pub kernels: Vec<(WeightFormat, &'static str), { WeightFormat::ALL.len() }>,
     pub profile: bool,
@@ -64,6 +69,7 @@ pub struct Options {
     pub logits: Option<&'static CStr>,
     pub ids: bool,
     pub bos: bool,
+    pub json: bool,
     pub log_format: LogFormat,
     pub log_file: Option<&'static CStr>,
     pub verbose: bool,
@@ -75,6 +81,7 @@ impl Default for Options {
         Options {
             command: Command::Run,
             model: None,
+            image: None,
             prompt: None,
             prompt_file: None,
             prompt_ids: None,
@@ -94,6 +101,8 @@ impl Default for Options {
             budget: None,
             force: false,
             mlock: false,
+            prefault: false,
+            check_tensors: false,
             isa: None,
             kernels: Vec::new(),
             profile: false,
@@ -101,6 +110,7 @@ impl Default for Options {
             logits: None,
             ids: false,
             bos: true,
+            json: false,
             log_format: LogFormat::Text,
             log_file: None,
             verbose: false,
@@ -131,6 +141,8 @@ pub enum UsageError {
     NoProcessor,
     /// No `-m`.
     MissingModel,
+    /// `pack` without the name of its result.
+    MissingImage,
     /// No prompt, and stdin is a terminal.
     MissingPrompt,
 }
@@ -165,6 +177,7 @@ impl fmt::Display for UsageError {
                 f.write_str("--cpu-range names no processor that this process may use")
             }
             UsageError::MissingModel => f.write_str("no model: -m FILE"),
+            UsageError::MissingImage => f.write_str("no image to write: pack MODEL IMAGE"),
             UsageError::MissingPrompt => {
                 f.write_str("no prompt: -p TEXT, -f FILE, or text on stdin")
             }
@@ -175,10 +188,12 @@ impl fmt::Display for UsageError {
 /// What `--help` prints.
 pub const HELP: &str = "\
 usage: rushlight [run] -m MODEL [-p TEXT | -f FILE | text on stdin] [flags]
-       rushlight plan | tokenize | kernels [flags]
+       rushlight plan MODEL [flags]
+       rushlight pack MODEL IMAGE
+       rushlight tokenize | kernels [flags]
 
 prompt
-  -m, --model FILE        GGUF model
+  -m, --model FILE        GGUF model, or a packed image of one (a file or a block device)
   -p, --prompt TEXT       prompt; text on stdin or of -f is joined to it by a blank line
   -f, --file FILE         prompt from a file, byte for byte (- is stdin)
   -sys TEXT               system prompt
@@ -201,6 +216,8 @@ machine
   --budget BYTES          memory that the run may take (K, M, G)
   --force                 run even if the plan exceeds the budget
   --mlock                 keep all memory resident
+  --prefault              packed image: read all weights before the first token
+  --check-tensors         packed image: compare every tensor with its checksum
   --isa NAME              strongest instruction set to use (reference, avx2, neon, dotprod, ...)
   --kernel FORMAT=NAME    kernel of a weight format
 output
@@ -212,6 +229,7 @@ output
   -v                      a log line per chunk of the prompt
   -q                      only errors
   --no-bos                tokenize without the start token
+  --format text|json      of what plan prints
 
 exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable,
 5 malformed or unsupported model, 6 does not fit, 7 prompt longer than the context,
@@ -287,7 +305,8 @@ impl Options {
                 || options.prompt_flag(word, &mut flag)?
                 || options.generation_flag(word, &mut flag)?
                 || options.machine_flag(word, &mut flag)?
-                || options.output_flag(word, &mut flag)?;
+                || options.output_flag(word, &mut flag)?
+                || options.positional(word, name);
             if !known {
                 return Err(UsageError::UnknownFlag(name));
             }
@@ -301,9 +320,22 @@ impl Options {
             "run" => Command::Run,
             "tokenize" => Command::Tokenize,
             "plan" => Command::Plan,
+            "pack" => Command::Pack,
             "kernels" => Command::Kernels,
             _ => return false,
         };
+        true
+    }
+
+    /// A word that is no flag: the files of `plan` and `pack`.
+    fn positional(&mut self, word: &str, value: &'static CStr) -> bool {
+        let slot = match (self.command, self.model) {
+            _ if word.starts_with('-') => return false,
+            (Command::Plan | Command::Pack, None) => &mut self.model,
+            (Command::Pack, Some(_)) if self.image.is_none() => &mut self.image,
+            _ => return false,
+        };
+        *slot = Some(value);
         true
     }
 
@@ -373,6 +405,8 @@ impl Options {
             "--budget" => self.budget = Some(flag.parse("bytes, as 1500M", bytes)?),
             "--force" => self.force = true,
             "--mlock" => self.mlock = true,
+            "--prefault" => self.prefault = true,
+            "--check-tensors" => self.check_tensors = true,
             "--isa" => {
                 self.isa = Some(flag.parse("an instruction set of --help", Isa::from_name)?);
             }
@@ -399,6 +433,13 @@ impl Options {
             "--profile" => self.profile = true,
             "--trace" => self.trace = Some(flag.value()?),
             "--logits" => self.logits = Some(flag.value()?),
+            "--format" => {
+                self.json = flag.parse("text or json", |name| match name {
+                    "text" => Some(false),
+                    "json" => Some(true),
+                    _ => None,
+                })?;
+            }
             "--log-file" => self.log_file = Some(flag.value()?),
             "--log-format" => {
                 self.log_format = flag.parse("text or json", |name| match name {

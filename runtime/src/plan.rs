@@ -3,52 +3,38 @@
 use crate::arena::{ArenaError, Forward, Kv, Model, Open, rounded};
 use crate::cpu;
 use crate::kv::{KvCache, KvFormat};
-use crate::load::STAGING_BYTES;
+use crate::load;
 use crate::model::rope::RopeTable;
 use crate::model::weights::Sizes;
 use crate::model::{Config, StepPlan};
 use crate::sys::STACK_BYTES;
 use core::fmt;
+use kernels_asm::format::WeightFormat;
 
-/// Bytes of each buffer of a run.
+/// What the command line asks of a run, as far as it takes memory.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Packed matrices and float vectors.
-    pub weights: usize,
-    /// Index of the vocabulary and its merges.
-    pub tokenizer: usize,
-    /// Rotary angles.
-    pub tables: usize,
-    /// Keys and values for the whole context.
-    pub kv: usize,
-    /// Token ids of the conversation.
-    pub history: usize,
-    /// Scratch of a step, of loading, and of encoding: one after another in the same place.
-    pub forward: usize,
-    /// Stacks of the threads but the first.
-    pub stacks: usize,
-    /// The prompt's text.
-    pub prompt: usize,
-    /// The file's header, mapped: vocabulary texts are views of it.
-    pub metadata: usize,
-    /// The program itself, as resident before anything was loaded.
-    pub program: usize,
+pub struct Request {
+    /// Positions of the KV cache.
+    pub context: usize,
+    /// Tokens of a step.
+    pub batch: usize,
+    /// Threads, the first included.
+    pub threads: usize,
+    /// How keys are stored.
+    pub key_format: KvFormat,
+    /// How values are stored.
+    pub value_format: KvFormat,
 }
 
-/// What a plan depends on.
+/// What the model and the prompt ask of a run.
+#[derive(Clone, Copy)]
 pub struct Demand<'a> {
     /// The model's shape.
     pub config: &'a Config,
     /// What its packed weights take.
     pub sizes: &'a Sizes,
-    /// The sizes of a step's buffers.
-    pub step: &'a StepPlan,
-    /// Positions of the KV cache.
-    pub context: usize,
-    /// How keys and values are stored.
-    pub kv_format: KvFormat,
-    /// Threads, the first included.
-    pub threads: usize,
+    /// Whether these are mapped from an image.
+    pub is_mapped: bool,
     /// Bytes of Model scope for the tokenizer.
     pub tokenizer: usize,
     /// Bytes of Forward scope for encoding the prompt.
@@ -63,46 +49,137 @@ pub struct Demand<'a> {
     pub program: usize,
 }
 
+/// Bytes of each buffer of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Packed matrices by format, in the order of [`WeightFormat::ALL`].
+    pub matrices: [usize; WeightFormat::ALL.len()],
+    /// Whether the matrices are mapped from an image, and no part of the reservation.
+    pub is_mapped: bool,
+    /// Float vectors.
+    pub vectors: usize,
+    /// Index of the vocabulary and its merges.
+    pub tokenizer: usize,
+    /// Rotary angles.
+    pub tables: usize,
+    /// Keys for the whole context.
+    pub keys: usize,
+    /// Values for the whole context.
+    pub values: usize,
+    /// Token ids of the conversation.
+    pub history: usize,
+    /// Scratch of a step.
+    pub step: usize,
+    /// Scratch of loading, in the same place.
+    pub staging: usize,
+    /// Scratch of encoding the prompt, in the same place.
+    pub encode: usize,
+    /// Stacks of the threads but the first.
+    pub stacks: usize,
+    /// The prompt's text.
+    pub prompt: usize,
+    /// The file's header, mapped: vocabulary texts are views of it.
+    pub metadata: usize,
+    /// The program itself, as resident before anything was loaded.
+    pub program: usize,
+}
+
+/// Names of the lines of packed matrices, in the order of [`WeightFormat::ALL`].
+const WEIGHTS: [&str; WeightFormat::ALL.len()] = [
+    "weights_q4_0",
+    "weights_q4_1",
+    "weights_q5_0",
+    "weights_q8_0",
+    "weights_q4_k",
+    "weights_q5_k",
+    "weights_q6_k",
+];
+
 impl Plan {
     /// Adds up a run.
-    pub fn new(demand: &Demand<'_>) -> Plan {
-        let Demand {
-            config,
-            sizes,
-            step,
+    pub fn new(demand: &Demand<'_>, request: &Request) -> Plan {
+        let Demand { config, sizes, .. } = *demand;
+        let Request {
             context,
-            kv_format,
+            batch,
+            threads,
             ..
-        } = *demand;
-        let staging = rounded(STAGING_BYTES.max(sizes.raw_group_max));
+        } = *request;
+        let step = StepPlan::new(config, sizes, batch, threads, context);
         Plan {
-            weights: sizes.packed.iter().sum::<usize>() + sizes.vectors,
+            matrices: sizes.packed,
+            is_mapped: demand.is_mapped,
+            vectors: sizes.vectors,
             tokenizer: demand.tokenizer,
             tables: RopeTable::bytes(context, config.head_dim),
-            kv: 2 * KvCache::bytes(config, context, kv_format),
+            keys: KvCache::bytes(config, context, request.key_format),
+            values: KvCache::bytes(config, context, request.value_format),
             history: rounded(context * size_of::<u32>()),
-            forward: staging.max(step.bytes() + demand.sample).max(demand.encode),
-            stacks: (demand.threads - 1) * STACK_BYTES,
+            step: step.bytes() + demand.sample,
+            staging: match demand.is_mapped {
+                true => 0,
+                false => rounded(load::staging_bytes(sizes, threads).1),
+            },
+            encode: demand.encode,
+            stacks: (threads - 1) * STACK_BYTES,
             prompt: demand.prompt,
             metadata: demand.metadata,
             program: demand.program,
         }
     }
 
-    /// Each buffer's name and bytes.
-    pub fn lines(&self) -> [(&'static str, usize); 10] {
-        [
-            ("weights", self.weights),
+    /// Each buffer's name and bytes; their sum is the [`total`](Self::total).
+    pub fn lines(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        let weights = WEIGHTS.into_iter().zip(self.matrices);
+        weights.filter(|line| line.1 > 0).chain([
+            ("vectors", self.vectors),
+            ("embedding", 0), // a row of the output matrix, or read from the file
             ("tokenizer", self.tokenizer),
             ("tables", self.tables),
-            ("kv", self.kv),
+            ("keys", self.keys),
+            ("values", self.values),
             ("history", self.history),
-            ("forward", self.forward),
+            ("forward", self.forward()),
             ("stacks", self.stacks),
             ("prompt", self.prompt),
             ("metadata", self.metadata),
             ("program", self.program),
+            ("page_tables", self.page_tables()),
+        ])
+    }
+
+    /// What shares the place of the `forward` line, one after the other.
+    pub fn forward_lines(&self) -> [(&'static str, usize); 3] {
+        [
+            ("staging", self.staging),
+            ("encode", self.encode),
+            ("step", self.step),
         ]
+    }
+
+    /// Packed matrices in the reservation.
+    fn packed(&self) -> usize {
+        match self.is_mapped {
+            true => 0,
+            false => self.weights(),
+        }
+    }
+
+    /// Packed matrices, wherever they lie.
+    pub fn weights(&self) -> usize {
+        self.matrices.iter().sum()
+    }
+
+    /// Scratch of a step, of loading, and of encoding: one after another in the same place.
+    pub fn forward(&self) -> usize {
+        self.step.max(self.staging).max(self.encode)
+    }
+
+    /// The kernel's tables for all these pages: eight bytes a page of 4096, and as little again
+    /// for the levels above.
+    fn page_tables(&self) -> usize {
+        const LEAST: usize = 64 * 1024; // of a process that has nothing
+        LEAST + (self.reservation() + self.weights() - self.packed() + self.metadata) / 512
     }
 
     /// Bytes of a scope.
@@ -136,7 +213,7 @@ impl Plan {
 
     /// Bytes of everything.
     pub fn total(&self) -> usize {
-        self.reservation() + self.prompt + self.metadata + self.program
+        self.lines().map(|line| line.1).sum()
     }
 }
 
@@ -148,19 +225,19 @@ pub trait Scope {
 
 impl Scope for Model {
     fn bytes(plan: &Plan) -> usize {
-        plan.weights + plan.tokenizer + plan.tables
+        plan.packed() + plan.vectors + plan.tokenizer + plan.tables
     }
 }
 
 impl Scope for Kv {
     fn bytes(plan: &Plan) -> usize {
-        plan.kv + plan.history
+        plan.keys + plan.values + plan.history
     }
 }
 
 impl Scope for Forward {
     fn bytes(plan: &Plan) -> usize {
-        plan.forward
+        plan.forward()
     }
 }
 
@@ -209,83 +286,103 @@ pub fn budget(flag: Option<u64>, board: Option<u64>) -> (u64, BudgetSource) {
         .unwrap_or((u64::MAX, BudgetSource::Unknown))
 }
 
-/// The plan exceeds the budget.
-#[derive(Clone, Copy, Debug)]
-pub struct DoesNotFit {
-    plan: Plan,
-    budget: u64,
-    source: BudgetSource,
-    /// Weights in the model's matrices.
-    parameters: usize,
-    context: usize,
+/// Something that makes a run smaller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WayOut {
+    /// `-c` so many.
+    Context(usize),
+    /// `-ctk q8_0 -ctv q8_0`
+    SmallKv,
+    /// `-b` so many.
+    Batch(usize),
+    /// A file of the model in Q4_0: 4.5 bits a weight, the least of the formats that every board
+    /// runs fast.
+    SmallWeights,
 }
 
-impl Plan {
-    /// Compares the plan with a budget.
-    ///
-    /// # Errors
-    /// The plan is larger.
-    pub fn fits(
-        &self,
-        budget: u64,
-        source: BudgetSource,
-        parameters: usize,
-        context: usize,
-    ) -> Result<(), DoesNotFit> {
-        match self.total() as u64 <= budget {
-            true => Ok(()),
-            false => Err(DoesNotFit {
-                plan: *self,
-                budget,
-                source,
-                parameters,
-                context,
-            }),
+impl fmt::Display for WayOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WayOut::Context(context) => write!(f, "-c {context}"),
+            WayOut::SmallKv => f.write_str("-ctk q8_0 -ctv q8_0"),
+            WayOut::Batch(batch) => write!(f, "-b {batch}"),
+            WayOut::SmallWeights => f.write_str("a Q4_0 file of this model"),
         }
     }
 }
 
+/// Ways out there are at most.
+const WAYS: usize = 4;
+
+/// Each way that makes a run smaller, with the bytes that it saves by itself.
+pub fn ways_out(
+    demand: &Demand<'_>,
+    request: &Request,
+    budget: u64,
+) -> [Option<(WayOut, usize)>; WAYS] {
+    let total = Plan::new(demand, request).total();
+    let of = |request: Request| Plan::new(demand, &request).total();
+    let with_context = |context: usize| Request {
+        context,
+        batch: request.batch.min(context),
+        ..*request
+    };
+    // Half the context, or a quarter, and so on, until that alone is enough.
+    let halves = core::iter::successors(Some(request.context / 2), |context| Some(context / 2));
+    let mut halves = halves.take_while(|&context| context >= 64);
+    let context = halves.find(|&context| of(with_context(context)) as u64 <= budget);
+    let context = context.unwrap_or((request.context / 4).max(1));
+    let small_kv = Request {
+        key_format: KvFormat::SMALLEST,
+        value_format: KvFormat::SMALLEST,
+        ..*request
+    };
+    let small_weights = demand.sizes.weights() / 2 + demand.sizes.weights() / 16;
+    [
+        (WayOut::Context(context), of(with_context(context))),
+        (WayOut::SmallKv, of(small_kv)),
+        (
+            WayOut::Batch(1),
+            of(Request {
+                batch: 1,
+                ..*request
+            }),
+        ),
+        (
+            WayOut::SmallWeights,
+            total - demand.sizes.packed.iter().sum::<usize>() + small_weights,
+        ),
+    ]
+    .map(|(way, smaller)| {
+        let saved = total.checked_sub(smaller)?;
+        (saved > 0).then_some((way, saved))
+    })
+}
+
+/// The plan exceeds the budget.
+#[derive(Clone, Copy, Debug)]
+pub struct DoesNotFit {
+    /// Bytes planned.
+    pub total: usize,
+    /// Bytes there are.
+    pub budget: u64,
+    /// Who says so.
+    pub source: BudgetSource,
+    /// What would be smaller.
+    pub ways: [Option<(WayOut, usize)>; WAYS],
+}
+
 impl fmt::Display for DoesNotFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
-        let (total, budget) = (
-            mib(self.plan.total()),
-            self.budget as f64 / f64::from(1 << 20),
-        );
+        let mib = |bytes: f64| bytes / f64::from(1 << 20);
+        let (total, budget) = (mib(self.total as f64), mib(self.budget as f64));
         let source = self.source.name();
         write!(
             f,
             "does not fit: {total:.1} MiB planned, {budget:.1} MiB budget ({source});"
         )?;
-        let context = (self.context / 4).max(1);
-        let saved = self.plan.scope::<Kv>() + self.plan.tables;
-        write!(
-            f,
-            " -c {context} saves {:.1} MiB;",
-            mib(saved - saved * context / self.context)
-        )?;
-        // Q4_0 has 4.5 bits a weight, the least of the formats that every board runs fast.
-        let smallest = self.parameters / 2 + self.parameters / 16;
-        if let Some(saved) = self
-            .plan
-            .weights
-            .checked_sub(smallest)
-            .filter(|&bytes| bytes > 0)
-        {
-            write!(
-                f,
-                " a Q4_0 file of this model saves about {:.1} MiB;",
-                mib(saved)
-            )?;
-        }
-        let staging = rounded(STAGING_BYTES);
-        if let Some(saved) = self
-            .plan
-            .forward
-            .checked_sub(staging)
-            .filter(|&bytes| bytes > 0)
-        {
-            write!(f, " -b 1 saves up to {:.1} MiB;", mib(saved))?;
+        for (way, saved) in self.ways.iter().flatten() {
+            write!(f, " {way} saves {:.1} MiB;", mib(*saved as f64))?;
         }
         f.write_str(" --force runs anyway")
     }

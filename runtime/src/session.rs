@@ -5,18 +5,20 @@ use crate::board::Board;
 use crate::chat::Chat;
 use crate::cpu::{self, Processors};
 use crate::error::Error;
-use crate::generate::{Ended, Finish, Generator, LogitsFile, Times};
+use crate::generate::{Ended, Finish, Generator, LogitsFile, Mark, Times};
+use crate::image::{Image, Mapped};
 use crate::kv::{KvCache, KvFormat};
-use crate::load::{Loader, STAGING_BYTES};
-use crate::log::Log;
+use crate::load::{self, Loader, Stream};
+use crate::log::{Line, Log};
 use crate::model::rope::RopeTable;
 use crate::model::weights::{Sizes, Weights};
 use crate::model::{Config, Engine, StepPlan};
 use crate::model_file::ModelFile;
 use crate::options::{Options, UsageError};
 use crate::output::Output;
-use crate::plan::{self, Demand, Plan};
+use crate::plan::{self, BudgetSource, Demand, DoesNotFit, Plan, Request};
 use crate::profile::Profile;
+use crate::progress::Progress;
 use crate::prompt;
 use crate::sampler::Sampler;
 use crate::sys::{self, Team};
@@ -24,7 +26,6 @@ use crate::tokenizer::{STOPS_MAX, TextStream, Tokenizer};
 use crate::trace::{ChromeTrace, Phase, Trace, TraceSink};
 use core::ffi::CStr;
 use kernels_asm::features::Features;
-use kernels_asm::format::WeightFormat;
 use kernels_asm::registry::Kernels;
 
 /// Where the program runs.
@@ -47,25 +48,22 @@ pub struct Setup {
     pub kernels: Kernels,
     /// The processors, fastest first.
     pub processors: Processors,
-    /// Threads, the first included.
-    pub threads: usize,
-    /// Positions of the KV cache.
-    pub context: usize,
-    /// How keys and values are stored.
-    pub kv_format: KvFormat,
-    /// The sizes of a step.
-    pub step: StepPlan,
+    /// What the run takes memory for.
+    pub request: Request,
     /// The chat template.
     pub chat: Chat<'static>,
     /// The prompt's text.
     pub prompt: &'static [u8],
-    /// The memory plan.
-    pub plan: Plan,
+    /// Bytes of Model scope for the tokenizer.
+    tokenizer_bytes: usize,
+    /// Bytes of Forward scope for encoding the prompt.
+    encode_bytes: usize,
+    /// What the program itself took before it did anything.
+    program_bytes: usize,
 }
 
 impl Setup {
-    /// Reads the header, chooses kernels and threads, and adds up the plan. Takes no memory but
-    /// the prompt's.
+    /// Reads the header, and chooses kernels and threads. Takes no memory but the prompt's.
     ///
     /// # Errors
     /// Whatever in the file or on the command line makes the run impossible.
@@ -77,60 +75,54 @@ impl Setup {
     ) -> Result<Setup, Error> {
         let config = Config::read(&model.gguf)?;
         let mut sizes = Sizes::default();
-        let shapes = Weights::gather(&model.gguf, &config, &mut sizes)?;
+        Weights::gather(&model.gguf, &config, &mut sizes)?;
         let kernels = resolve_kernels(options)?;
         let processors = cpu::processors(options.cpu_range).ok_or(UsageError::NoProcessor)?;
-        let threads = options.threads.unwrap_or(processors.fastest);
         let context_default = config.context_max.min(machine.board.context_default);
         let context = options.context.unwrap_or(context_default);
-        let batch = options.batch.min(context);
-        let step = StepPlan::new(&config, &shapes, batch, threads, context);
         let kv_format = options.kv_format.unwrap_or(KvFormat::F16);
+        let request = Request {
+            context,
+            batch: options.batch.min(context),
+            threads: options.threads.unwrap_or(processors.fastest),
+            key_format: kv_format,
+            value_format: kv_format,
+        };
         let chat = Chat::choose(&model.gguf, options.chat)?;
         let system = options.system.map_or(0, CStr::count_bytes);
-        let plan = Plan::new(&Demand {
-            config: &config,
-            sizes: &sizes,
-            step: &step,
-            context,
-            kv_format,
-            threads,
-            tokenizer: Tokenizer::bytes(&model.gguf)?,
-            encode: chat.encode_bytes(2, prompt.len() + system),
-            sample: Sampler::bytes(config.vocabulary),
-            prompt: prompt.len(),
-            metadata: model.gguf.header_bytes(),
-            program: machine.program_bytes,
-        });
         Ok(Setup {
+            tokenizer_bytes: Tokenizer::bytes(&model.gguf)?,
+            encode_bytes: chat.encode_bytes(2, prompt.len() + system),
+            program_bytes: machine.program_bytes,
             model,
             config,
             sizes,
             kernels,
             processors,
-            threads,
-            context,
-            kv_format,
-            step,
+            request,
             chat,
             prompt,
-            plan,
         })
     }
 
-    /// Weights in the matrices that the model has.
-    fn parameters(&self) -> usize {
-        let formats = WeightFormat::ALL.iter().zip(self.sizes.packed);
-        formats
-            .map(|(f, bytes)| bytes / f.record_bytes() * 8 * f.block_len())
-            .sum()
+    /// What the model and the prompt ask for.
+    pub fn demand(&self) -> Demand<'_> {
+        Demand {
+            config: &self.config,
+            sizes: &self.sizes,
+            is_mapped: self.model.image.is_some(),
+            tokenizer: self.tokenizer_bytes,
+            encode: self.encode_bytes,
+            sample: Sampler::bytes(self.config.vocabulary),
+            prompt: self.prompt.len(),
+            metadata: self.model.gguf.header().len(),
+            program: self.program_bytes,
+        }
     }
 
-    /// The formats that the model's matrices have.
-    fn formats(&self) -> impl Iterator<Item = WeightFormat> {
-        WeightFormat::ALL
-            .into_iter()
-            .filter(|&format| self.sizes.packed[format as usize] > 0)
+    /// The memory plan.
+    pub fn plan(&self) -> Plan {
+        Plan::new(&self.demand(), &self.request)
     }
 
     /// The `start` line, and a warning for each format that only the reference serves.
@@ -141,7 +133,7 @@ impl Setup {
             let comma = if names.is_empty() { "" } else { "," };
             let _ = core::fmt::write(&mut names, format_args!("{comma}{left}:{right}"));
         };
-        for format in self.formats() {
+        for format in self.sizes.formats() {
             list(format.name(), self.kernels.gemv_kernel(format).name);
         }
         list("float", self.kernels.vector_kernel().name);
@@ -158,23 +150,19 @@ impl Setup {
                 .text("cpu", cpu::model_name(&mut [0; 4096]))
                 .text("features", &features)
                 .text("kernels", &names)
-                .number("threads", self.threads as u64)
+                .number("threads", self.request.threads as u64)
                 .maybe("mhz", cpu::frequency_mhz(first))
                 .maybe("celsius", cpu::temperature_c()),
         );
-        if self.context > self.config.context_max {
+        let (context, trained) = (self.request.context, self.config.context_max);
+        if context > trained {
             drop(log.error("warning").text(
                 "message",
-                format_args!(
-                    "-c {}: the model was trained for {} tokens",
-                    self.context, self.config.context_max
-                ),
+                format_args!("-c {context}: the model was trained for {trained} tokens"),
             ));
         }
-        for format in self
-            .formats()
-            .filter(|&format| !self.kernels.has_fast_gemv(format))
-        {
+        let formats = self.sizes.formats();
+        for format in formats.filter(|&format| !self.kernels.has_fast_gemv(format)) {
             drop(log.error("warning").text(
                 "message",
                 format_args!(
@@ -199,43 +187,66 @@ impl Setup {
         Ok(self.chat.check(tokenizer)?)
     }
 
-    /// The `plan` line.
-    pub fn log_plan(&self, log: &Log, budget: u64, source: plan::BudgetSource) {
-        let plan = &self.plan;
+    /// Where rows of the embedding come from, in words.
+    pub fn embedding_place(&self) -> &'static str {
+        match self.sizes.file_row {
+            None => "tied: rows of the output matrix",
+            Some(_) => "stays in the file, a row is read a token",
+        }
+    }
+
+    /// The `plan` line; with ways out if it does not fit.
+    pub fn plan_line(&self, log: &Log, (budget, source): (u64, BudgetSource)) -> Line {
+        let plan = self.plan();
         let mut line = log.event("plan");
         for (name, bytes) in plan.lines() {
             line = line.number(name, bytes as u64);
         }
+        let total = plan.total() as u64;
+        let fits = if total <= budget { "yes" } else { "no" };
         line = line
-            .number("total", plan.total() as u64)
-            .number("context", self.context as u64)
-            .text("kv_format", self.kv_format.name())
+            .number("total", total)
+            .text(
+                "weights",
+                if plan.is_mapped { "mapped" } else { "streamed" },
+            )
+            .number("context", self.request.context as u64)
+            .text("k_format", self.request.key_format.name())
+            .text("v_format", self.request.value_format.name())
             .number("budget", budget)
-            .text("budget_source", source.name());
-        drop(line.text(
-            "fits",
-            if plan.total() as u64 <= budget {
-                "yes"
-            } else {
-                "no"
-            },
-        ));
+            .text("budget_source", source.name())
+            .text("fits", fits);
+        if total > budget {
+            let names = [
+                ("way_1", "saves_1"),
+                ("way_2", "saves_2"),
+                ("way_3", "saves_3"),
+                ("way_4", "saves_4"),
+            ];
+            let ways = plan::ways_out(&self.demand(), &self.request, budget);
+            for ((way, saved), names) in ways.into_iter().flatten().zip(names) {
+                line = line.text(names.0, way).number(names.1, saved as u64);
+            }
+        }
+        line
     }
 
-    /// Logs the plan and holds it against the budget.
+    /// Holds the plan against a budget.
     ///
     /// # Errors
-    /// It does not fit, and nobody said `--force`.
-    pub fn check_budget(&self, log: &Log, board: &Board, options: &Options) -> Result<(), Error> {
-        let (budget, source) = plan::budget(options.budget, board.memory_budget);
-        self.log_plan(log, budget, source);
-        let fits = self
-            .plan
-            .fits(budget, source, self.parameters(), self.context);
-        if !options.force {
-            fits?;
+    /// It does not fit.
+    pub fn check_budget(&self, (budget, source): (u64, BudgetSource)) -> Result<(), DoesNotFit> {
+        let total = self.plan().total();
+        if total as u64 <= budget {
+            return Ok(());
         }
-        Ok(())
+        let ways = plan::ways_out(&self.demand(), &self.request, budget);
+        Err(DoesNotFit {
+            total,
+            budget,
+            source,
+            ways,
+        })
     }
 }
 
@@ -281,27 +292,30 @@ fn run_traced(
     log: &Log,
     trace: Trace<'_>,
 ) -> Result<Ended, Error> {
-    let setup = set_up(machine, options, trace)?;
-    setup.log_start(log, machine.board);
-    setup.check_budget(log, machine.board, options)?;
-
-    let bytes = setup.plan.reservation();
+    let setup = set_up(machine, options, log, trace)?;
+    let plan = setup.plan();
+    let bytes = plan.reservation();
     let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
     if options.mlock {
         sys::lock(reservation).map_err(Error::Lock)?;
     }
-    let (stacks, block) = reservation.split_at_mut(setup.plan.stacks);
-    let (model_bytes, kv_bytes) = (setup.plan.scope::<Model>(), setup.plan.scope::<Kv>());
+    let (stacks, block) = reservation.split_at_mut(plan.stacks);
+    // Weights make their pages resident as they come; all else is taken now or not at all.
+    sys::populate(stacks);
+    sys::populate(&mut block[plan.scope::<Model>()..]);
+    let (model_bytes, kv_bytes) = (plan.scope::<Model>(), plan.scope::<Kv>());
     let (model, mut kv, mut forward) = arena::split_traced(block, model_bytes, kv_bytes, trace)?;
 
     let model = model.open_once();
-    let indexing = trace.phase(Phase::Tokenizer);
-    let tokenizer = Tokenizer::new(&setup.model.gguf, &model)?;
-    drop(indexing);
+    let index = || Tokenizer::new(&setup.model.gguf, &model);
+    let tokenizer = trace.during(Phase::Tokenizer, index)?;
     setup.check_vocabulary(&tokenizer, log)?;
     let kv = kv.open();
-    let mut cache = KvCache::new(&kv, &setup.config, setup.context, setup.kv_format)?;
-    let history = kv.alloc::<u32>(setup.context)?;
+    let Request {
+        context, threads, ..
+    } = setup.request;
+    let mut cache = KvCache::new(&kv, &setup.config, context, setup.request.key_format)?;
+    let history = kv.alloc::<u32>(context)?;
     let encoding = trace.phase(Phase::Encode);
     let prompt_len = encode(&setup, options, &tokenizer, &mut forward, history)?;
     drop(encoding);
@@ -316,11 +330,11 @@ fn run_traced(
     }
     let logits_file = options.logits.map(LogitsFile::create).transpose()?;
 
-    let cpus = setup.processors.assign(setup.threads);
+    let cpus = setup.processors.assign(threads);
     let team = Team::start(&cpus, stacks).map_err(Error::System)?;
     trace.team(team.len());
-    let mut engine = load(&setup, &model, team, &mut forward, log, trace)?;
-    setup.plan.check_used(&model, &kv)?;
+    let mut engine = load(&setup, options, &model, team, &mut forward, log, trace)?;
+    plan.check_used(&model, &kv)?;
 
     let mut generator = Generator {
         options,
@@ -335,17 +349,21 @@ fn run_traced(
         output: Output::default(),
         logits_file,
         seed,
-        plan_bytes: setup.plan.total(),
+        plan_bytes: plan.total(),
         first_cpu: cpus[0],
         times: Times::default(),
-        mark: (Profile::new(trace), 0),
+        mark: Mark::default(),
     };
     generator.run(prompt_len, &mut forward)
 }
 
-/// Opens the model and reads the prompt, in this order: a wrong path is told before stdin is waited
-/// for.
-fn set_up(machine: &Machine<'_>, options: &Options, trace: Trace<'_>) -> Result<Setup, Error> {
+/// What comes before memory is taken. A wrong path is told before stdin is waited for.
+fn set_up(
+    machine: &Machine<'_>,
+    options: &Options,
+    log: &Log,
+    trace: Trace<'_>,
+) -> Result<Setup, Error> {
     let model = {
         let _phase = trace.phase(Phase::Header);
         ModelFile::open(options)?
@@ -355,7 +373,14 @@ fn set_up(machine: &Machine<'_>, options: &Options, trace: Trace<'_>) -> Result<
         None => trace.during(Phase::Prompt, || prompt::read(options))?,
     };
     let _phase = trace.phase(Phase::Setup);
-    Setup::new(machine, options, model, prompt)
+    let setup = Setup::new(machine, options, model, prompt)?;
+    setup.log_start(log, machine.board);
+    let budget = plan::budget(options.budget, machine.board.memory_budget);
+    drop(setup.plan_line(log, budget));
+    if !options.force {
+        setup.check_budget(budget)?;
+    }
+    Ok(setup)
 }
 
 /// The texts of `-r`, escapes resolved.
@@ -366,9 +391,10 @@ fn stop_texts(options: &Options) -> Result<heapless::Vec<&'static [u8], STOPS_MA
         .collect()
 }
 
-/// Reads and packs the weights; `load` in the log.
+/// Brings the weights into place; `load` in the log.
 fn load<'m>(
     setup: &Setup,
+    options: &Options,
     model: &Open<'m, Model>,
     mut team: Team,
     forward: &mut Region<'_, Forward>,
@@ -376,43 +402,94 @@ fn load<'m>(
     trace: Trace<'m>,
 ) -> Result<Engine<'m>, Error> {
     let _phase = trace.phase(Phase::Load);
-    let began = sys::now();
-    let rope = RopeTable::new(
-        model,
-        setup.context,
-        setup.config.head_dim,
-        setup.config.rope_base,
-    )?;
-    let scratch = forward.open();
-    let mut bytes = 0;
-    let loader = Loader {
-        gguf: &setup.model.gguf,
-        file: setup.model.file,
-        model,
-        team: &mut team,
-        staging: scratch.alloc(STAGING_BYTES.max(setup.sizes.raw_group_max))?,
-        progress: &mut |done| bytes = done,
-        done: 0,
+    let (config, request) = (setup.config, setup.request);
+    let rope = RopeTable::new(model, request.context, config.head_dim, config.rope_base)?;
+    let weights = match setup.model.image {
+        Some(image) => map(setup, image, options, model, log)?,
+        None => stream(setup, model, &mut team, forward, log)?,
     };
-    let weights = Weights::gather(&setup.model.gguf, &setup.config, loader)?;
-    let ms = (sys::now() - began) as f64 / 1e6;
-    drop(
-        log.event("load")
-            .number("bytes", bytes)
-            .decimal("ms", ms)
-            .decimal("mb_s", bytes as f64 / 1e3 / ms)
-            .number("rss_kb", cpu::resident_kb()),
-    );
     Ok(Engine {
-        config: setup.config,
+        config,
         weights,
         rope,
         kernels: setup.kernels,
-        plan: setup.step,
+        plan: StepPlan::new(
+            &config,
+            &setup.sizes,
+            request.batch,
+            request.threads,
+            request.context,
+        ),
         team,
         profile: Profile::new(trace),
         trace,
     })
+}
+
+/// Reads a GGUF file and packs its weights into the arena.
+fn stream<'m>(
+    setup: &Setup,
+    model: &Open<'m, Model>,
+    team: &mut Team,
+    forward: &mut Region<'_, Forward>,
+    log: &Log,
+) -> Result<Weights<'m>, Error> {
+    let scratch = forward.open();
+    let (_, staging) = load::staging_bytes(&setup.sizes, team.len());
+    let mut loader = Loader {
+        stream: Stream {
+            gguf: &setup.model.gguf,
+            file: setup.model.file,
+            team,
+            staging: scratch.alloc(staging)?,
+            progress: Progress::new(log, "load", setup.sizes.raw),
+        },
+        model,
+    };
+    let weights = Weights::gather(&setup.model.gguf, &setup.config, &mut loader)?;
+    log_load(log, "streamed", loader.stream.progress);
+    Ok(weights)
+}
+
+/// Finds the weights in a packed image; reads them only if that is asked for.
+fn map<'m>(
+    setup: &Setup,
+    image: Image<'static>,
+    options: &Options,
+    model: &Open<'m, Model>,
+    log: &Log,
+) -> Result<Weights<'m>, Error> {
+    let ModelFile { file, gguf, .. } = &setup.model;
+    let (file, mapped) = (*file, image.weights());
+    let mut progress = Progress::new(log, "load", image.tensor_bytes());
+    if options.check_tensors {
+        image.check_tensors(gguf, file, &mut progress)?;
+    }
+    let weights = Weights::gather(gguf, &setup.config, &mut Mapped { image, file, model })?;
+    if options.mlock {
+        sys::lock(mapped).map_err(Error::Lock)?;
+    } else if options.prefault {
+        sys::page_in(mapped);
+    }
+    if options.mlock || options.prefault {
+        progress.done = mapped.len() as u64;
+    }
+    log_load(log, "mapped", progress);
+    Ok(weights)
+}
+
+/// The `load` line. A mapped image is `bytes=0` unless its weights were read.
+fn log_load(log: &Log, how: &str, progress: Progress<'_>) {
+    let bytes = progress.done;
+    let (ms, mb_s) = progress.finish();
+    drop(
+        log.event("load")
+            .text("how", how)
+            .number("bytes", bytes)
+            .decimal("ms", ms)
+            .decimal("mb_s", mb_s)
+            .number("rss_kb", cpu::resident().total_kb),
+    );
 }
 
 /// Turns the prompt into ids at the front of `history`; returns how many.
@@ -432,7 +509,7 @@ fn encode(
             let scratch = forward.open();
             let chat = &setup.chat;
             let ids = chat.encode(tokenizer, system.transpose()?, setup.prompt, &scratch)?;
-            let (tokens, context) = (ids.len(), setup.context);
+            let (tokens, context) = (ids.len(), setup.request.context);
             let room = history.get_mut(..tokens);
             room.ok_or(Error::PromptTooLong { tokens, context })?
                 .copy_from_slice(ids);

@@ -37,6 +37,8 @@ pub struct Gguf<'a> {
     keys: Vec<u32, KEYS_MAX>,
     /// Where each tensor record starts.
     tensors: Vec<u32, TENSORS_MAX>,
+    /// Where the last tensor record ends.
+    header_end: usize,
     data_start: usize,
 }
 
@@ -47,6 +49,15 @@ impl<'a> Gguf<'a> {
     /// # Errors
     /// Whatever is malformed, naming the key or tensor.
     pub fn check(bytes: &'a [u8]) -> Result<Self, GgufError> {
+        Gguf::check_header(bytes, bytes.len() as u64)
+    }
+
+    /// Checks a header whose tensors lie in a file of `file_bytes`, of which `bytes` need only
+    /// hold the front.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_header(bytes: &'a [u8], file_bytes: u64) -> Result<Self, GgufError> {
         let mut reader = Reader::new(bytes, HEADER_BYTES_MAX);
         let (tensor_count, key_count) = check_preamble(&mut reader)?;
 
@@ -65,10 +76,12 @@ impl<'a> Gguf<'a> {
             bytes,
             keys,
             tensors: Vec::new(),
+            header_end: 0,
             data_start: 0,
         };
         let alignment = gguf.alignment()?;
         gguf.check_tensors(&mut reader, tensor_count, u64::from(alignment))?;
+        gguf.check_data(file_bytes)?;
         Ok(gguf)
     }
 
@@ -106,15 +119,21 @@ impl<'a> Gguf<'a> {
         }
         let header = u64::from(reader.position());
         self.data_start = header.next_multiple_of(alignment) as usize;
+        self.header_end = reader.position() as usize;
+        Ok(())
+    }
+
+    /// Checks that every tensor ends inside a file of `file_bytes`.
+    fn check_data(&self, file_bytes: u64) -> Result<(), GgufError> {
         for info in self.tensors() {
             // No overflow: the tensor before this one was found inside the file, this one starts
             // where that ends, and takes less than 2^62 bytes.
             let needs = self.data_start as u64 + info.offset + info.bytes;
-            if needs > self.bytes.len() as u64 {
+            if needs > file_bytes {
                 return Err(GgufError::Truncated {
                     tensor: Name::new(info.name),
                     needs,
-                    file: self.bytes.len() as u64,
+                    file: file_bytes,
                 });
             }
         }
@@ -153,9 +172,9 @@ impl<'a> Gguf<'a> {
         TensorInfo::read(&mut Reader::at(self.bytes, at)).ok()
     }
 
-    /// Bytes in front of the tensors' data.
-    pub fn header_bytes(&self) -> usize {
-        self.data_start
+    /// The header: keys and tensor records, without the padding in front of the data.
+    pub fn header(&self) -> &'a [u8] {
+        &self.bytes[..self.header_end]
     }
 
     /// Where a tensor's bytes start in the file.

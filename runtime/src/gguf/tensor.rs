@@ -59,12 +59,15 @@ pub struct TensorInfo<'a> {
     pub kind: GgmlType,
     /// Bytes it takes in the file.
     pub bytes: u64,
+    /// Where its record starts in the header: no two tensors share it.
+    pub record: u32,
     /// Where it starts in the data section.
     pub(super) offset: u64,
 }
 
 impl<'a> TensorInfo<'a> {
     pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, GgufError> {
+        let record = reader.position();
         let name = reader.text("tensor name", TENSOR_NAME_BYTES_MAX)?;
         let tensor = Name::new(name);
         let dimensions = reader.u32()?;
@@ -94,6 +97,7 @@ impl<'a> TensorInfo<'a> {
             shape,
             kind,
             bytes,
+            record,
             offset,
         })
     }

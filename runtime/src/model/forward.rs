@@ -6,9 +6,10 @@
 
 use super::config::Config;
 use super::rope::RopeTable;
-use super::weights::{Layer, Matrix, Weights};
+use super::weights::{Embedding, Layer, Matrix, Sizes, Weights};
 use crate::arena::{ArenaError, Chunks, Columns, Forward, Open, rounded};
 use crate::kv::KvCache;
+use crate::load::LoadError;
 use crate::profile::{Bucket, Profile};
 use crate::sys::Team;
 use crate::trace::{KernelWork, Phase, Subject, Trace};
@@ -33,18 +34,20 @@ pub struct StepPlan {
     context: usize,
     per_32: bool,
     per_256: bool,
+    /// Bytes of a row of an embedding that stays in the file, raw and as a packed group.
+    file_row: [usize; 2],
 }
 
 impl StepPlan {
-    /// For a model whose weights are known by shape and format.
+    /// For a model whose weights are known by size and format.
     pub fn new(
         config: &Config,
-        weights: &Weights<'_>,
+        sizes: &Sizes,
         batch: usize,
         threads: usize,
         context: usize,
     ) -> StepPlan {
-        let uses = |wanted| weights.matrices().any(|m| m.format.activation() == wanted);
+        let uses = |wanted| sizes.formats().any(|format| format.activation() == wanted);
         let (per_32, per_256) = (uses(Per32), uses(Per256));
         StepPlan {
             config: *config,
@@ -53,6 +56,7 @@ impl StepPlan {
             context,
             per_32,
             per_256,
+            file_row: sizes.file_row.unwrap_or_default(),
         }
     }
 
@@ -95,6 +99,8 @@ impl StepPlan {
             + rounded(self.batch * self.record_bytes(Per256)) // activations of the K-quants
             + rounded(self.threads * self.scores() * size_of::<f32>()) // attention scores
             + rounded(self.logits() * size_of::<f32>()) // logits of one token
+            + rounded(self.file_row[0]) // a row of the embedding, read
+            + rounded(self.file_row[1]) // the same, packed
     }
 
     /// Floats of a token's logits, with those that fill up the last group of rows.
@@ -209,7 +215,8 @@ impl Engine<'_> {
     /// Runs `tokens` at `position` and after through all layers, and stores their keys and values.
     ///
     /// # Errors
-    /// The Forward scope is smaller than [`StepPlan::bytes`].
+    /// The Forward scope is smaller than [`StepPlan::bytes`], or a row of the embedding cannot be
+    /// read.
     ///
     /// # Panics
     /// With more tokens than the plan's batch, or positions beyond the context: the caller's bounds.
@@ -219,7 +226,7 @@ impl Engine<'_> {
         scratch: &Open<'f, Forward>,
         tokens: &[u32],
         position: usize,
-    ) -> Result<Step<'f>, ArenaError> {
+    ) -> Result<Step<'f>, LoadError> {
         assert!(tokens.len() <= self.plan.batch, "a batch of tokens");
         assert!(
             position + tokens.len() <= self.plan.context,
@@ -227,7 +234,9 @@ impl Engine<'_> {
         );
         self.profile.lap(Bucket::Other); // what was done between two steps
         let mut step = Step::new(scratch, &self.plan, tokens.len())?;
-        self.embed(tokens, step.stream);
+        let embedding = self.trace.phase(Phase::Embed);
+        self.embed(tokens, step.stream, scratch)?;
+        drop(embedding);
         self.profile.lap(Bucket::Other);
         for index in 0..self.weights.layers.len() {
             self.attention(cache, &mut step, index, position);
@@ -269,18 +278,33 @@ impl Engine<'_> {
     }
 
     /// Rows of the embedding, unpacked.
-    fn embed(&self, tokens: &[u32], stream: &mut [f32]) {
-        let matrix = &self.weights.embedding;
-        for (&token, out) in tokens.iter().zip(stream.chunks_exact_mut(matrix.columns)) {
-            let (group, row) = (token as usize / 8, token as usize % 8);
-            unpack_row(
-                matrix.format,
-                matrix.row_range(8 * group, 8),
-                row,
-                matrix.columns,
-                out,
-            );
+    fn embed(
+        &self,
+        tokens: &[u32],
+        stream: &mut [f32],
+        scratch: &Open<'_, Forward>,
+    ) -> Result<(), LoadError> {
+        let outs = stream.chunks_exact_mut(self.config.width);
+        match self.weights.embedding {
+            Embedding::Tied => {
+                let Matrix {
+                    format, columns, ..
+                } = self.weights.output;
+                for (&token, out) in tokens.iter().zip(outs) {
+                    let (group, row) = (token as usize / 8, token as usize % 8);
+                    let group = self.weights.output.row_range(8 * group, 8);
+                    unpack_row(format, group, row, columns, out);
+                }
+            }
+            Embedding::InFile(rows) => {
+                let [raw, packed] = self.plan.file_row;
+                let (raw, packed) = (scratch.alloc(raw)?, scratch.alloc(packed)?);
+                for (&token, out) in tokens.iter().zip(outs) {
+                    rows.read(token, raw, packed, out)?;
+                }
+            }
         }
+        Ok(())
     }
 
     /// `stream += output(attention(rope(query), rope(key), value))` of the normalised stream.

@@ -1,15 +1,22 @@
 //! Tensors to packed weights.
 //!
 //! [`Weights::gather`] walks the tensors that a Llama model needs once, and asks a [`Source`] for
-//! each. Two sources exist: [`Sizes`] only adds up what the packed weights will take, for the
-//! plan; [`Loader`](crate::load::Loader) reads and packs. So the plan cannot forget a tensor.
+//! each, so that none of the sources can forget a tensor:
+//!
+//! - [`Sizes`] only adds up what the packed weights will take, for the plan
+//! - [`Loader`](crate::load::Loader) reads a GGUF file and packs
+//! - [`Mapped`](crate::image::Mapped) finds them in a packed image
+//! - `image::write` packs into one
 
 use super::config::{Config, ConfigError, LAYERS_MAX};
 use crate::arena::rounded;
 use crate::gguf::{Gguf, Name, TensorInfo};
+use crate::load::LoadError;
+use crate::sys::Fd;
 use core::fmt::Write;
 use heapless::{String, Vec};
 use kernels_asm::format::WeightFormat;
+use kernels_asm::pack::{pack_group, unpack_row};
 
 /// A packed matrix.
 #[derive(Clone, Copy)]
@@ -61,10 +68,60 @@ pub struct Layer<'m> {
     pub down: Matrix<'m>,
 }
 
+/// Rows of a matrix that stays in its file, as GGUF has them: a row is read when it is wanted.
+#[derive(Clone, Copy)]
+pub struct FileRows {
+    /// The file.
+    pub file: Fd,
+    /// Where the first row starts.
+    pub offset: u64,
+    /// Of its weights.
+    pub format: WeightFormat,
+    /// Numbers of a row.
+    pub columns: usize,
+}
+
+impl FileRows {
+    /// Row `index` as floats. `raw` has the bytes of a row, `packed` those of a group.
+    ///
+    /// Goes the way of every other weight, through the packed layout, so the values are the same.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(
+        &self,
+        index: u32,
+        raw: &mut [u8],
+        packed: &mut [u8],
+        out: &mut [f32],
+    ) -> Result<(), LoadError> {
+        let at = self.offset + u64::from(index) * raw.len() as u64;
+        let read = self.file.read_exact_at(raw, at);
+        read.map_err(|errno| LoadError::Read {
+            tensor: Name::new(EMBEDDING),
+            errno,
+        })?;
+        let mut rows = [None; 8];
+        rows[0] = Some(&*raw);
+        pack_group(self.format, rows, self.columns, packed);
+        unpack_row(self.format, packed, 0, self.columns, out);
+        Ok(())
+    }
+}
+
+/// The token embedding, `vocabulary x width`.
+#[derive(Clone, Copy)]
+pub enum Embedding {
+    /// The output matrix is the embedding too, and is packed once.
+    Tied,
+    /// A step reads a row a token: not worth memory.
+    InFile(FileRows),
+}
+
 /// All weights.
 pub struct Weights<'m> {
-    /// `vocabulary x width`; also the output matrix where the file has none (tied).
-    pub embedding: Matrix<'m>,
+    /// Rows of tokens.
+    pub embedding: Embedding,
     /// In order.
     pub layers: Vec<Layer<'m>, LAYERS_MAX>,
     /// `[width]`
@@ -75,27 +132,31 @@ pub struct Weights<'m> {
 
 /// Where weights come from.
 pub trait Source<'m> {
-    /// Why a tensor could not be had.
-    type Error: From<ConfigError>;
-
     /// The packed form of a matrix.
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'m>,
         format: WeightFormat,
-    ) -> Result<Matrix<'m>, Self::Error>;
+    ) -> Result<Matrix<'m>, LoadError>;
+
+    /// Where the rows of a matrix lie that no product needs.
+    fn rows(
+        &mut self,
+        tensor: &TensorInfo<'_>,
+        format: WeightFormat,
+    ) -> Result<FileRows, LoadError>;
 
     /// A vector of floats.
-    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'m [f32], Self::Error>;
+    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'m [f32], LoadError>;
 }
 
 /// Finds tensors and checks them before the source sees them.
-struct Tensors<'g, 'm, S> {
+struct Tensors<'g, 'm> {
     gguf: &'g Gguf<'m>,
-    source: S,
+    source: &'g mut dyn Source<'m>,
 }
 
-impl<'m, S: Source<'m>> Tensors<'_, 'm, S> {
+impl<'m> Tensors<'_, 'm> {
     fn find(&self, name: &str, columns: usize, rows: usize) -> Result<TensorInfo<'m>, ConfigError> {
         let tensor = Name::new(name);
         let info = self
@@ -115,16 +176,31 @@ impl<'m, S: Source<'m>> Tensors<'_, 'm, S> {
         Ok(info)
     }
 
-    fn matrix(&mut self, name: &str, columns: usize, rows: usize) -> Result<Matrix<'m>, S::Error> {
+    fn find_matrix(
+        &self,
+        name: &str,
+        columns: usize,
+        rows: usize,
+    ) -> Result<(TensorInfo<'m>, WeightFormat), ConfigError> {
         let info = self.find(name, columns, rows)?;
         let format = info.kind.weight_format().ok_or(ConfigError::TensorType {
             tensor: Name::new(name),
             found: info.kind.name,
         })?;
+        Ok((info, format))
+    }
+
+    fn matrix(&mut self, name: &str, columns: usize, rows: usize) -> Result<Matrix<'m>, LoadError> {
+        let (info, format) = self.find_matrix(name, columns, rows)?;
         self.source.matrix(&info, format)
     }
 
-    fn vector(&mut self, name: &str, len: usize) -> Result<&'m [f32], S::Error> {
+    fn rows(&mut self, name: &str, columns: usize, rows: usize) -> Result<FileRows, LoadError> {
+        let (info, format) = self.find_matrix(name, columns, rows)?;
+        self.source.rows(&info, format)
+    }
+
+    fn vector(&mut self, name: &str, len: usize) -> Result<&'m [f32], LoadError> {
         let info = self.find(name, len, 1)?;
         if info.kind.name != "F32" {
             let tensor = Name::new(name);
@@ -143,14 +219,13 @@ impl<'m> Weights<'m> {
     ///
     /// # Errors
     /// A tensor is missing, misshapen or of an unsupported type, or the source fails.
-    pub fn gather<S: Source<'m>>(
+    pub fn gather(
         gguf: &Gguf<'m>,
         config: &Config,
-        source: S,
-    ) -> Result<Self, S::Error> {
+        source: &mut dyn Source<'m>,
+    ) -> Result<Self, LoadError> {
         let mut tensors = Tensors { gguf, source };
         let (width, vocabulary) = (config.width, config.vocabulary);
-        let embedding = tensors.matrix("token_embd.weight", width, vocabulary)?;
         let mut layers = Vec::new();
         for index in 0..config.layers {
             let layer = gather_layer(&mut tensors, config, index)?;
@@ -158,9 +233,15 @@ impl<'m> Weights<'m> {
         }
         refuse_unknown(gguf, config)?;
         let norm = tensors.vector("output_norm.weight", width)?;
-        let output = match gguf.tensor("output.weight") {
-            Some(_) => tensors.matrix("output.weight", width, vocabulary)?,
-            None => embedding,
+        let (output, embedding) = match gguf.tensor(OUTPUT) {
+            Some(_) => (
+                tensors.matrix(OUTPUT, width, vocabulary)?,
+                Embedding::InFile(tensors.rows(EMBEDDING, width, vocabulary)?),
+            ),
+            None => {
+                let tied = tensors.matrix(EMBEDDING, width, vocabulary)?;
+                (tied, Embedding::Tied)
+            }
         };
         Ok(Weights {
             embedding,
@@ -172,14 +253,10 @@ impl<'m> Weights<'m> {
 
     /// Bytes of weights that one step of one token reads.
     pub fn step_bytes(&self) -> usize {
-        // All but the embedding, of which a step reads one row, if that is no output matrix too.
-        self.matrices()
-            .skip(1)
-            .map(|matrix| matrix.packed.len())
-            .sum()
+        self.matrices().map(|matrix| matrix.packed.len()).sum()
     }
 
-    /// Every matrix of a step, the embedding first.
+    /// Every matrix of a step.
     pub fn matrices(&self) -> impl Iterator<Item = &Matrix<'m>> {
         let layers = self.layers.iter().flat_map(|layer| {
             [
@@ -192,9 +269,12 @@ impl<'m> Weights<'m> {
                 &layer.down,
             ]
         });
-        [&self.embedding, &self.output].into_iter().chain(layers)
+        layers.chain([&self.output])
     }
 }
+
+const EMBEDDING: &str = "token_embd.weight";
+const OUTPUT: &str = "output.weight";
 
 /// The parts of a layer, as its tensors are named.
 const PARTS: [&str; 9] = [
@@ -229,11 +309,11 @@ fn refuse_unknown(gguf: &Gguf<'_>, config: &Config) -> Result<(), ConfigError> {
     }
 }
 
-fn gather_layer<'m, S: Source<'m>>(
-    tensors: &mut Tensors<'_, 'm, S>,
+fn gather_layer<'m>(
+    tensors: &mut Tensors<'_, 'm>,
     config: &Config,
     index: usize,
-) -> Result<Layer<'m>, S::Error> {
+) -> Result<Layer<'m>, LoadError> {
     let (width, hidden) = (config.width, config.hidden);
     let (query, kv) = (config.query_width(), config.kv_width());
     let name = |part: &str| {
@@ -255,28 +335,54 @@ fn gather_layer<'m, S: Source<'m>>(
 }
 
 /// A source that only counts.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Sizes {
     /// Bytes of packed matrices by format, in the order of [`WeightFormat::ALL`].
     pub packed: [usize; WeightFormat::ALL.len()],
     /// Bytes of float vectors.
     pub vectors: usize,
-    /// Largest group of eight rows as the file has it: the least staging that works.
-    pub raw_group_max: usize,
+    /// Row bytes of the embedding that stays in the file, and of its packed group of eight.
+    pub file_row: Option<[usize; 2]>,
+    /// Largest row as the file has it.
+    pub row_max: usize,
+    /// Largest packed group.
+    pub group_max: usize,
+    /// Bytes that are read to pack the matrices.
+    pub raw: u64,
+    /// Tensors that were asked for.
+    pub tensors: usize,
 }
 
-impl Source<'static> for &mut Sizes {
-    type Error = ConfigError;
+impl Sizes {
+    /// Weights in the packed matrices.
+    pub fn weights(&self) -> usize {
+        let formats = WeightFormat::ALL.iter().zip(self.packed);
+        formats
+            .map(|(f, bytes)| bytes / f.record_bytes() * 8 * f.block_len())
+            .sum()
+    }
 
+    /// The formats that the packed matrices have.
+    pub fn formats(&self) -> impl Iterator<Item = WeightFormat> {
+        let packed = self.packed;
+        WeightFormat::ALL
+            .into_iter()
+            .filter(move |&format| packed[format as usize] > 0)
+    }
+}
+
+impl<'m> Source<'m> for Sizes {
     fn matrix(
         &mut self,
-        tensor: &TensorInfo<'static>,
+        tensor: &TensorInfo<'m>,
         format: WeightFormat,
-    ) -> Result<Matrix<'static>, ConfigError> {
+    ) -> Result<Matrix<'m>, LoadError> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
         self.packed[format as usize] += rounded(format.packed_bytes(rows, columns));
-        let raw_group = 8 * (columns / format.block_len()) * format.block_bytes();
-        self.raw_group_max = self.raw_group_max.max(raw_group);
+        self.row_max = self.row_max.max(format.row_bytes(columns));
+        self.group_max = self.group_max.max(format.group_bytes(columns));
+        self.raw += tensor.bytes;
+        self.tensors += 1;
         Ok(Matrix {
             name: tensor.name,
             format,
@@ -286,8 +392,26 @@ impl Source<'static> for &mut Sizes {
         })
     }
 
-    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'static [f32], ConfigError> {
+    fn rows(
+        &mut self,
+        tensor: &TensorInfo<'_>,
+        format: WeightFormat,
+    ) -> Result<FileRows, LoadError> {
+        let columns = tensor.shape[0] as usize;
+        self.file_row = Some([format.row_bytes(columns), format.group_bytes(columns)]);
+        self.tensors += 1;
+        Ok(FileRows {
+            file: Fd::NONE,
+            offset: 0,
+            format,
+            columns,
+        })
+    }
+
+    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'static [f32], LoadError> {
         self.vectors += rounded(tensor.bytes as usize);
+        self.raw += tensor.bytes;
+        self.tensors += 1;
         Ok(&[])
     }
 }

@@ -27,6 +27,10 @@ pub struct Errno(pub i32);
 impl Errno {
     /// A signal arrived first.
     pub const INTERRUPTED: Errno = Errno(libc::EINTR);
+    /// There is no such file.
+    pub const NOT_FOUND: Errno = Errno(libc::ENOENT);
+    /// A path is longer than there is room for.
+    pub const NAME_TOO_LONG: Errno = Errno(libc::ENAMETOOLONG);
     /// A file ended before the bytes that were asked for.
     pub const UNEXPECTED_END: Errno = Errno(libc::ENODATA);
 
@@ -72,6 +76,9 @@ pub enum FileKind {
 }
 
 impl Fd {
+    /// No file: every use is an error.
+    pub const NONE: Fd = Fd(-1);
+
     /// Opens for reading. A pipe is waited for until somebody writes to it.
     pub fn open(path: &CStr) -> Result<Fd, Errno> {
         Fd::open_with(path, libc::O_RDONLY)
@@ -104,6 +111,11 @@ impl Fd {
         // SAFETY: `path` is NUL-terminated; the mode is passed as open(2) asks with O_CREAT.
         let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644 as c_int) };
         check(fd as isize).map(|_| Fd(fd))
+    }
+
+    /// Opens what exists for writing, empties nothing, and waits for nothing.
+    pub fn open_for_writing(path: &CStr) -> Result<Fd, Errno> {
+        Fd::open_with(path, libc::O_WRONLY | libc::O_NONBLOCK)
     }
 
     /// What it refers to.
@@ -173,6 +185,36 @@ impl Fd {
         Ok(())
     }
 
+    /// Writes all of it from `offset` on.
+    pub fn write_all_at(self, mut bytes: &[u8], mut offset: u64) -> Result<(), Errno> {
+        while !bytes.is_empty() {
+            let at = offset as libc::off_t;
+            // SAFETY: the kernel reads at most `len` bytes of `bytes`.
+            match check(unsafe { libc::pwrite(self.0, bytes.as_ptr().cast(), bytes.len(), at) }) {
+                Ok(count) => {
+                    bytes = &bytes[count..];
+                    offset += count as u64;
+                }
+                Err(Errno::INTERRUPTED) if pending_signal().is_none() => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until what was written is on the storage.
+    pub fn sync(self) -> Result<(), Errno> {
+        // SAFETY: no memory is passed.
+        check(unsafe { libc::fsync(self.0) } as isize).map(|_| ())
+    }
+
+    /// Tells the kernel that a range will be read soon. It reads ahead and nobody waits.
+    pub fn will_need(self, offset: u64, len: u64) {
+        let (offset, len) = (offset as libc::off_t, len as libc::off_t);
+        // SAFETY: no memory is passed. Advice that is not taken costs nothing.
+        unsafe { libc::posix_fadvise(self.0, offset, len, libc::POSIX_FADV_WILLNEED) };
+    }
+
     /// Tells the kernel that a range was read for the last time: its cache may go.
     pub fn drop_cache(self, offset: u64, len: u64) {
         let (offset, len) = (offset as libc::off_t, len as libc::off_t);
@@ -193,6 +235,46 @@ pub fn reserve(len: usize) -> Result<&'static mut [u8], Errno> {
     map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
 }
 
+/// Makes the pages of a part of a reservation resident, so that writing to them later takes no
+/// memory. What is there stays.
+pub fn populate(memory: &mut [u8]) {
+    for page in memory.chunks_mut(PAGE_BYTES) {
+        touch(&mut page[0]);
+    }
+    if let Some(last) = memory.last_mut() {
+        touch(last); // on a page of its own if the part starts inside one
+    }
+}
+
+/// Writes a byte where it is: the compiler cannot leave it out.
+fn touch(byte: &mut u8) {
+    // SAFETY: a reference is valid for reads and writes.
+    unsafe { core::ptr::write_volatile(byte, *byte) };
+}
+
+/// Makes the pages of a mapped file resident.
+pub fn page_in(memory: &[u8]) {
+    for page in memory.chunks(PAGE_BYTES) {
+        // SAFETY: a chunk has a first byte; volatile, so that it is read though nobody asks.
+        unsafe { page.as_ptr().read_volatile() };
+    }
+}
+
+/// The smallest page that Linux has.
+const PAGE_BYTES: usize = 4096;
+
+/// Gives a file another name, in the place of what had it.
+pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
+    // SAFETY: both paths are NUL-terminated.
+    check(unsafe { libc::rename(from.as_ptr(), to.as_ptr()) } as isize).map(|_| ())
+}
+
+/// Removes a file.
+pub fn remove(path: &CStr) -> Result<(), Errno> {
+    // SAFETY: the path is NUL-terminated.
+    check(unsafe { libc::unlink(path.as_ptr()) } as isize).map(|_| ())
+}
+
 fn map(len: usize, protection: c_int, flags: c_int, fd: c_int) -> Result<&'static mut [u8], Errno> {
     if len == 0 {
         return Ok(&mut []);
@@ -208,7 +290,7 @@ fn map(len: usize, protection: c_int, flags: c_int, fd: c_int) -> Result<&'stati
 }
 
 /// Keeps the pages of `memory` resident.
-pub fn lock(memory: &mut [u8]) -> Result<(), Errno> {
+pub fn lock(memory: &[u8]) -> Result<(), Errno> {
     // SAFETY: the kernel only looks up the pages of this range, which is ours.
     check(unsafe { libc::mlock(memory.as_ptr().cast(), memory.len()) } as isize).map(|_| ())
 }
@@ -291,26 +373,13 @@ pub fn auxiliary(key: u64) -> u64 {
     unsafe { libc::getauxval(key as libc::c_ulong) as u64 }
 }
 
-/// What the kernel has counted for this process.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
-    /// Peak resident set, KiB.
-    pub peak_rss_kb: u64,
-    /// Page faults that waited for storage.
-    pub major_faults: u64,
-}
-
-/// What the kernel has counted for this process.
-pub fn usage() -> Usage {
+/// Page faults of this process that waited for storage.
+pub fn major_faults() -> u64 {
     let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` has room for the result.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
     // SAFETY: all-zero is a valid value of this structure of integers.
-    let usage = unsafe { usage.assume_init() };
-    Usage {
-        peak_rss_kb: usage.ru_maxrss as u64,
-        major_faults: usage.ru_majflt as u64,
-    }
+    unsafe { usage.assume_init() }.ru_majflt as u64
 }
 
 /// Reads a small file whole, as those of `/proc` and `/sys`; `None` if it cannot be read.
@@ -352,13 +421,14 @@ extern "C" fn on_signal(signal: c_int) {
     SIGNAL.store(signal, Ordering::Relaxed);
 }
 
-/// From now on SIGINT and SIGTERM are only noted, for [`pending_signal`], and a closed pipe is an
-/// error of the write.
+/// From now on SIGINT and SIGTERM are only noted, for [`pending_signal`]; a closed pipe and a file
+/// that may not grow are errors of the write.
 pub fn catch_signals() {
     let noted = on_signal as *const () as libc::sighandler_t;
     handle(libc::SIGINT, noted);
     handle(libc::SIGTERM, noted);
     handle(libc::SIGPIPE, libc::SIG_IGN);
+    handle(libc::SIGXFSZ, libc::SIG_IGN);
 }
 
 /// The exit code that a caught signal asks for: 130 for SIGINT, 143 for SIGTERM.

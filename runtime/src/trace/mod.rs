@@ -67,6 +67,8 @@ pub enum Phase {
         /// Where the token before it stands.
         position: usize,
     },
+    /// Rows of the embedding are fetched, maybe from storage.
+    Embed,
     /// A token's text is written; a reader may take long.
     Write,
     /// The leading logits are refined.
@@ -86,6 +88,7 @@ impl fmt::Display for Phase {
             Phase::Load => "load",
             Phase::Prefill { .. } => "prefill",
             Phase::Decode { token, .. } => return write!(f, "decode token {token}"),
+            Phase::Embed => "embed",
             Phase::Write => "write",
             Phase::Refine => "refine",
             Phase::Work(bucket) => bucket.name(),
@@ -181,6 +184,7 @@ impl<'t> Trace<'t> {
     }
 
     /// Does `work` as a phase.
+    #[inline]
     pub fn during<T>(self, phase: Phase, work: impl FnOnce() -> T) -> T {
         let _phase = self.phase(phase);
         work()

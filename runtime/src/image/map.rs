@@ -1,0 +1,57 @@
+//! The source that finds weights in a mapped image.
+
+use super::Image;
+use crate::arena::{Model, Open};
+use crate::gguf::TensorInfo;
+use crate::load::{LoadError, copy_floats};
+use crate::model::Matrix;
+use crate::model::weights::{FileRows, Source};
+use crate::sys::Fd;
+use kernels_asm::format::WeightFormat;
+
+/// Weights where they lie in the image.
+pub struct Mapped<'l, 'm> {
+    /// The checked image.
+    pub image: Image<'m>,
+    /// Its file, for rows that are not mapped.
+    pub file: Fd,
+    /// Where vectors of floats go: they are few, and this way no bytes are taken for floats.
+    pub model: &'l Open<'m, Model>,
+}
+
+impl<'m> Source<'m> for Mapped<'_, 'm> {
+    fn matrix(
+        &mut self,
+        tensor: &TensorInfo<'m>,
+        format: WeightFormat,
+    ) -> Result<Matrix<'m>, LoadError> {
+        let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
+        let bytes = format.packed_bytes(rows, columns);
+        Ok(Matrix {
+            name: tensor.name,
+            format,
+            rows,
+            columns,
+            packed: self.image.mapped(tensor, bytes as u64)?,
+        })
+    }
+
+    fn rows(
+        &mut self,
+        tensor: &TensorInfo<'_>,
+        format: WeightFormat,
+    ) -> Result<FileRows, LoadError> {
+        Ok(FileRows {
+            file: self.file,
+            offset: self.image.find(tensor, tensor.bytes)?.offset,
+            format,
+            columns: tensor.shape[0] as usize,
+        })
+    }
+
+    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'m [f32], LoadError> {
+        let vector = self.model.alloc::<f32>(tensor.shape[0] as usize)?;
+        copy_floats(self.image.mapped(tensor, tensor.bytes)?, vector);
+        Ok(vector)
+    }
+}

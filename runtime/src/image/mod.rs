@@ -1,0 +1,261 @@
+//! The packed image: a model in the kernels' layout, used where it lies.
+//!
+//! A run maps the file, or a raw partition, and is ready: nothing is read ahead of need, nothing
+//! is copied, and the weights stay page cache that the kernel can drop and read again. An image is
+//! the same on every machine, since the layout is.
+//!
+//! | offset | bytes | content |
+//! |---|---|---|
+//! | 0 | 8 | `RUSHIMG\n` |
+//! | 8 | 4 | version of this table |
+//! | 12 | 4 | layout of packed weights (`kernels_asm::format::LAYOUT`) |
+//! | 16 | 8 | bytes of the image |
+//! | 24 | 8 | where the mapped weights start, a multiple of 4096 |
+//! | 32 | 8 | where they end; rows of an embedding that stays in the file follow |
+//! | 40 | 4 | tensors, `n` |
+//! | 44 | 4 | bytes of the GGUF header |
+//! | 48 | 8 | zero |
+//! | 56 | 8 | XXH64 of the header: bytes 0 to 56, then from 64 to the end of the GGUF header |
+//! | 64 | 32 `n` | tensors: record u32 (where the GGUF header has its record), zero u32, offset u64, bytes u64, XXH64 of them u64; ascending by record |
+//! | 64 + 32 `n` | | the GGUF header as it was, without padding |
+//!
+//! Numbers are little-endian; tensors start at multiples of 64. Checksums find damage, they do not
+//! prove who wrote a file: every number is checked as those of a GGUF file are.
+
+mod error;
+mod map;
+pub mod write;
+
+pub use error::ImageError;
+pub use map::Mapped;
+
+use crate::gguf::{Gguf, GgufError, Name, TensorInfo};
+use crate::load::LoadError;
+use crate::progress::Progress;
+use crate::sys::Fd;
+use kernels_asm::format::LAYOUT;
+use xxhash_rust::xxh64::Xxh64;
+
+/// What an image starts with. The line feed finds transfers that changed line ends.
+pub const MAGIC: [u8; 8] = *b"RUSHIMG\n";
+/// Version of the header.
+pub const VERSION: u32 = 1;
+/// Bytes in front of the table of tensors.
+const PREAMBLE_BYTES: usize = 64;
+const ENTRY_BYTES: usize = 32;
+/// Tensors start at a multiple of this: the arena's, so that kernels see no difference.
+const TENSOR_ALIGNMENT: u64 = crate::arena::ALIGNMENT as u64;
+/// Mapped weights start at a multiple of this: a page.
+const DATA_ALIGNMENT: u64 = 4096;
+
+/// Bytes that the GGUF file of an image may have had: sums of its tensors cannot overflow.
+const SOURCE_BYTES_MAX: u64 = 1 << 48;
+
+/// An image whose header was checked.
+#[derive(Clone, Copy)]
+pub struct Image<'a> {
+    /// The image, mapped.
+    bytes: &'a [u8],
+    entries: &'a [[u8; ENTRY_BYTES]],
+    gguf_header: &'a [u8],
+    weights: (u64, u64),
+}
+
+/// Where a tensor lies.
+#[derive(Clone, Copy)]
+struct Entry {
+    record: u32,
+    offset: u64,
+    bytes: u64,
+    hash: u64,
+}
+
+impl Entry {
+    fn read(bytes: &[u8; ENTRY_BYTES]) -> Entry {
+        Entry {
+            record: u32_at(bytes, 0),
+            offset: u64_at(bytes, 8),
+            bytes: u64_at(bytes, 16),
+            hash: u64_at(bytes, 24),
+        }
+    }
+
+    fn write(self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..4].copy_from_slice(&self.record.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.hash.to_le_bytes());
+        bytes
+    }
+
+    fn end(self) -> Option<u64> {
+        self.offset.checked_add(self.bytes)
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(*bytes[at..].first_chunk().expect("inside the header"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(*bytes[at..].first_chunk().expect("inside the header"))
+}
+
+/// The checksum of a header: all of it but the place of the checksum itself.
+fn header_checksum(header: &[u8]) -> u64 {
+    let mut hash = Xxh64::new(0);
+    hash.update(&header[..56]);
+    hash.update(&header[PREAMBLE_BYTES..]);
+    hash.digest()
+}
+
+impl<'a> Image<'a> {
+    /// Whether a file starts as an image does.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
+    /// Checks the header of an image that is wholly in `bytes` (mapped, as a rule; only the header
+    /// is touched). A raw partition may be longer than its image.
+    ///
+    /// # Errors
+    /// The image is cut, damaged, or of another version or layout.
+    pub fn check(bytes: &'a [u8]) -> Result<Self, ImageError> {
+        let file = bytes.len() as u64;
+        let cut = |needs: u64| ImageError::Cut { file, needs };
+        if bytes.len() < PREAMBLE_BYTES {
+            return Err(cut(PREAMBLE_BYTES as u64));
+        }
+        let (version, layout) = (u32_at(bytes, 8), u32_at(bytes, 12));
+        if version != VERSION {
+            return Err(ImageError::Version { found: version });
+        }
+        if layout != LAYOUT {
+            return Err(ImageError::Layout { found: layout });
+        }
+        // Two numbers of 32 bits: no overflow.
+        let table_end = PREAMBLE_BYTES as u64 + ENTRY_BYTES as u64 * u64::from(u32_at(bytes, 40));
+        let header_end = table_end + u64::from(u32_at(bytes, 44));
+        if header_end > file {
+            return Err(cut(header_end));
+        }
+        let (table_end, header_end) = (table_end as usize, header_end as usize);
+        if header_checksum(&bytes[..header_end]) != u64_at(bytes, 56) {
+            return Err(ImageError::HeaderChecksum);
+        }
+        let (size, weights) = (u64_at(bytes, 16), (u64_at(bytes, 24), u64_at(bytes, 32)));
+        if size > file {
+            return Err(cut(size));
+        }
+        let is_ordered = header_end as u64 <= weights.0 && weights.0 <= weights.1;
+        if !is_ordered || weights.1 > size {
+            return Err(ImageError::Extent);
+        }
+        let image = Image {
+            bytes: &bytes[..size as usize],
+            entries: bytes[PREAMBLE_BYTES..table_end].as_chunks().0,
+            gguf_header: &bytes[table_end..header_end],
+            weights,
+        };
+        image.check_entries()?;
+        Ok(image)
+    }
+
+    /// Checks that tensors are in order, aligned, and behind the header.
+    fn check_entries(&self) -> Result<(), ImageError> {
+        let size = self.bytes.len() as u64;
+        let mut before = None;
+        for entry in self.entries.iter().map(Entry::read) {
+            let inside =
+                entry.end().is_some_and(|end| end <= size) && entry.offset >= self.weights.0;
+            let aligned = entry.offset.is_multiple_of(TENSOR_ALIGNMENT);
+            let ascending = before.is_none_or(|before| before < entry.record);
+            if !(inside && aligned && ascending) {
+                return Err(ImageError::Extent);
+            }
+            before = Some(entry.record);
+        }
+        Ok(())
+    }
+
+    /// The header of the GGUF file that the image was made from.
+    ///
+    /// # Errors
+    /// As [`Gguf::check`]: it is checked no less than that of a file.
+    pub fn gguf(&self) -> Result<Gguf<'a>, GgufError> {
+        Gguf::check_header(self.gguf_header, SOURCE_BYTES_MAX)
+    }
+
+    /// The mapped weights: what a step reads.
+    pub fn weights(&self) -> &'a [u8] {
+        &self.bytes[self.weights.0 as usize..self.weights.1 as usize]
+    }
+
+    /// The place of a tensor, which takes so many bytes.
+    fn find(&self, tensor: &TensorInfo<'_>, bytes: u64) -> Result<Entry, ImageError> {
+        let name = Name::new(tensor.name);
+        let found = self
+            .entries
+            .binary_search_by_key(&tensor.record, |entry| Entry::read(entry).record);
+        let index = found.map_err(|_| ImageError::MissingTensor { tensor: name })?;
+        let entry = Entry::read(&self.entries[index]);
+        if entry.bytes != bytes {
+            return Err(ImageError::TensorBytes { tensor: name });
+        }
+        Ok(entry)
+    }
+
+    /// The bytes of a tensor that the step reads.
+    fn mapped(&self, tensor: &TensorInfo<'_>, bytes: u64) -> Result<&'a [u8], ImageError> {
+        let entry = self.find(tensor, bytes)?;
+        // No overflow: both were found inside the image.
+        if entry.offset + entry.bytes > self.weights.1 {
+            return Err(ImageError::Extent);
+        }
+        Ok(&self.bytes[entry.offset as usize..][..entry.bytes as usize])
+    }
+
+    /// Bytes of all tensors.
+    pub fn tensor_bytes(&self) -> u64 {
+        self.entries.iter().map(|e| Entry::read(e).bytes).sum()
+    }
+
+    /// Reads every tensor and compares its hash. Through a small buffer, not the mapping, so that
+    /// nothing becomes resident.
+    ///
+    /// # Errors
+    /// A tensor is damaged, or cannot be read.
+    pub fn check_tensors(
+        &self,
+        gguf: &Gguf<'_>,
+        file: Fd,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), LoadError> {
+        let mut buffer = [0; 32 * 1024];
+        for entry in self.entries.iter().map(Entry::read) {
+            let named = |tensor: &TensorInfo<'_>| tensor.record == entry.record;
+            let tensor = || {
+                let name = gguf.tensors().find(named).map_or("?", |tensor| tensor.name);
+                Name::new(name)
+            };
+            let mut hash = Xxh64::new(0);
+            for at in (0..entry.bytes).step_by(buffer.len()) {
+                let len = (entry.bytes - at).min(buffer.len() as u64);
+                let part = &mut buffer[..len as usize];
+                let read = file.read_exact_at(part, entry.offset + at);
+                read.map_err(|errno| LoadError::Read {
+                    tensor: tensor(),
+                    errno,
+                })?;
+                hash.update(part);
+                progress.done += len;
+                progress.show(progress.done);
+            }
+            if hash.digest() != entry.hash {
+                return Err(ImageError::TensorHash { tensor: tensor() }.into());
+            }
+        }
+        Ok(())
+    }
+}

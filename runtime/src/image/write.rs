@@ -1,0 +1,299 @@
+//! `rushlight pack`: a GGUF file to a packed image.
+//!
+//! Tensors go through staging buffers of a few MiB, so a board can pack a model that it could not
+//! load. The header is written last, and a file gets its name after that: what was interrupted is
+//! no image.
+
+use super::{DATA_ALIGNMENT, ENTRY_BYTES, Entry, MAGIC, PREAMBLE_BYTES, TENSOR_ALIGNMENT, VERSION};
+use crate::arena::{self, Model, Open};
+use crate::error::Error;
+use crate::gguf::TensorInfo;
+use crate::image::ImageError;
+use crate::load::{LoadError, Stream, staging_bytes};
+use crate::log::Log;
+use crate::model::weights::{FileRows, Sizes, Source};
+use crate::model::{Config, Matrix, Weights};
+use crate::model_file::ModelFile;
+use crate::progress::Progress;
+use crate::sys::{self, Errno, Fd, FileKind, STACK_BYTES, Team};
+use core::ffi::CStr;
+use heapless::Vec;
+use kernels_asm::format::{LAYOUT, WeightFormat};
+use xxhash_rust::xxh64::Xxh64;
+
+/// Packed bytes that are aimed at between two writes.
+const WINDOW_BYTES: usize = 1 << 20;
+/// Bytes of the longest path.
+const PATH_BYTES: usize = 4096;
+
+/// Packs `model` into an image at `path`, a file or a block device. Returns its bytes.
+///
+/// # Errors
+/// The model cannot be run, its file not be read, or the image not be written.
+pub fn pack(model: &ModelFile, path: &'static CStr, cpus: &[u32], log: &Log) -> Result<u64, Error> {
+    if model.image.is_some() {
+        return Err(LoadError::Image(ImageError::NotAgain).into());
+    }
+    let config = Config::read(&model.gguf)?;
+    let mut sizes = Sizes::default();
+    Weights::gather(&model.gguf, &config, &mut sizes)?;
+    let target = Target::create(path)?;
+    let written = write(model, &config, &sizes, target.file, cpus, log);
+    let written = written.map_err(|error| match error {
+        Error::Load(LoadError::Write { errno }) => {
+            Error::of_io(errno, |errno| Error::File { path, errno })
+        }
+        error => error,
+    });
+    let finished = written.and_then(|bytes| target.finish().map(|()| bytes));
+    if finished.is_err() {
+        target.discard();
+    }
+    finished
+}
+
+/// The image in the making.
+struct Target {
+    path: &'static CStr,
+    /// The name that a file has until it is whole; none on a block device.
+    temporary: Option<Vec<u8, PATH_BYTES>>,
+    file: Fd,
+}
+
+impl Target {
+    fn create(path: &'static CStr) -> Result<Target, Error> {
+        let failed = |errno| Error::File { path, errno };
+        match Fd::open_for_writing(path) {
+            Ok(file) => match file.kind().map_err(failed)? {
+                FileKind::Block => {
+                    return Ok(Target {
+                        path,
+                        temporary: None,
+                        file,
+                    });
+                }
+                FileKind::Regular => {} // is replaced by another of its name
+                FileKind::Stream | FileKind::Other => return Err(Error::NotAFile { path }),
+            },
+            Err(Errno::NOT_FOUND) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        let mut name = Vec::new();
+        name.extend_from_slice(path.to_bytes())
+            .and_then(|()| name.extend_from_slice(b".partial\0"))
+            .map_err(|_| failed(Errno::NAME_TOO_LONG))?;
+        let temporary =
+            CStr::from_bytes_until_nul(&name).map_err(|_| failed(Errno::NAME_TOO_LONG))?;
+        let file = Fd::create(temporary).map_err(failed)?;
+        Ok(Target {
+            path,
+            temporary: Some(name),
+            file,
+        })
+    }
+
+    fn temporary(&self) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(self.temporary.as_deref()?).ok()
+    }
+
+    /// Puts the whole image in its place.
+    fn finish(&self) -> Result<(), Error> {
+        let path = self.path;
+        let renamed = self.file.sync().and_then(|()| match self.temporary() {
+            Some(temporary) => sys::rename(temporary, path),
+            None => Ok(()),
+        });
+        renamed.map_err(|errno| Error::of_io(errno, |errno| Error::File { path, errno }))
+    }
+
+    fn discard(&self) {
+        if let Some(temporary) = self.temporary() {
+            let _ = sys::remove(temporary); // the error that led here is the one to tell
+        }
+    }
+}
+
+/// Writes tensors, then the header in front of them. Returns the bytes of the image.
+fn write(
+    model: &ModelFile,
+    config: &Config,
+    sizes: &Sizes,
+    file: Fd,
+    cpus: &[u32],
+    log: &Log,
+) -> Result<u64, Error> {
+    let header_bytes = PREAMBLE_BYTES + ENTRY_BYTES * sizes.tensors + model.gguf.header().len();
+    let window = WINDOW_BYTES.max(sizes.group_max);
+    let (_, staging) = staging_bytes(sizes, cpus.len());
+    let scope = arena::rounded(staging) + arena::rounded(window) + arena::rounded(header_bytes);
+    let stacks = (cpus.len() - 1) * STACK_BYTES;
+    let bytes = scope + stacks;
+    let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
+    let (stacks, block) = reservation.split_at_mut(stacks);
+    let (scope, ..) = arena::split(block, scope, 0)?;
+    let scope: Open<'_, Model> = scope.open_once();
+
+    let mut team = Team::start(cpus, stacks).map_err(Error::System)?;
+    let header = scope.alloc::<u8>(header_bytes)?;
+    let start = (header_bytes as u64).next_multiple_of(DATA_ALIGNMENT);
+    let mut packer = Packer {
+        stream: Stream {
+            gguf: &model.gguf,
+            file: model.file,
+            team: &mut team,
+            staging: scope.alloc(staging)?,
+            progress: Progress::new(log, "pack", sizes.raw),
+        },
+        window: scope.alloc(window)?,
+        file,
+        entries: header[PREAMBLE_BYTES..].as_chunks_mut().0,
+        count: 0,
+        end: start,
+        weights_end: start,
+    };
+    Weights::gather(&model.gguf, config, &mut packer)?;
+    let (size, weights_end) = (packer.end, packer.weights_end);
+    let _ = packer.stream.progress.finish();
+
+    seal(
+        header,
+        sizes.tensors,
+        model.gguf.header(),
+        [size, start, weights_end],
+    );
+    let written = file.write_all_at(header, 0);
+    written.map_err(|errno| LoadError::Write { errno })?;
+    Ok(size)
+}
+
+/// Completes a header whose table is filled in but not sorted.
+fn seal(header: &mut [u8], tensors: usize, gguf_header: &[u8], extent: [u64; 3]) {
+    let table_end = PREAMBLE_BYTES + ENTRY_BYTES * tensors;
+    let table: &mut [[u8; ENTRY_BYTES]] = header[PREAMBLE_BYTES..table_end].as_chunks_mut().0;
+    table.sort_unstable_by_key(|entry| Entry::read(entry).record);
+    header[table_end..].copy_from_slice(gguf_header);
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[12..16].copy_from_slice(&LAYOUT.to_le_bytes());
+    for (number, at) in extent.into_iter().zip([16, 24, 32]) {
+        header[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    }
+    header[40..44].copy_from_slice(&(tensors as u32).to_le_bytes());
+    header[44..48].copy_from_slice(&(gguf_header.len() as u32).to_le_bytes());
+    let checksum = super::header_checksum(header);
+    header[56..64].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// The source that packs into an image.
+struct Packer<'l> {
+    stream: Stream<'l>,
+    /// Packed groups, until they are written. A group has more bytes than a vector of floats.
+    window: &'l mut [u8],
+    file: Fd,
+    entries: &'l mut [[u8; ENTRY_BYTES]],
+    /// Entries that are filled in.
+    count: usize,
+    /// Where the last tensor ends.
+    end: u64,
+    /// Where the last tensor ends that is to be mapped.
+    weights_end: u64,
+}
+
+/// A tensor in the making.
+struct Part {
+    entry: Entry,
+    hash: Xxh64,
+}
+
+impl Packer<'_> {
+    fn begin(&self, tensor: &TensorInfo<'_>) -> Part {
+        let offset = self.end.next_multiple_of(TENSOR_ALIGNMENT);
+        Part {
+            entry: Entry {
+                record: tensor.record,
+                offset,
+                bytes: 0,
+                hash: 0,
+            },
+            hash: Xxh64::new(0),
+        }
+    }
+
+    /// Appends the first `len` bytes of the window.
+    fn append(&mut self, part: &mut Part, len: usize) -> Result<(), LoadError> {
+        let bytes = &self.window[..len];
+        part.hash.update(bytes);
+        let at = part.entry.offset + part.entry.bytes;
+        let written = self.file.write_all_at(bytes, at);
+        part.entry.bytes += len as u64;
+        written.map_err(|errno| LoadError::Write { errno })
+    }
+
+    fn end(&mut self, mut part: Part) {
+        part.entry.hash = part.hash.digest();
+        self.end = part.entry.offset + part.entry.bytes;
+        self.entries[self.count] = part.entry.write();
+        self.count += 1;
+    }
+}
+
+impl<'m> Source<'m> for Packer<'_> {
+    fn matrix(
+        &mut self,
+        tensor: &TensorInfo<'m>,
+        format: WeightFormat,
+    ) -> Result<Matrix<'m>, LoadError> {
+        let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
+        let (groups, group_bytes) = (rows.div_ceil(8), format.group_bytes(columns));
+        let step = self.window.len() / group_bytes;
+        let mut part = self.begin(tensor);
+        for first in (0..groups).step_by(step) {
+            let len = step.min(groups - first) * group_bytes;
+            self.stream
+                .pack(tensor, format, first, &mut self.window[..len])?;
+            self.append(&mut part, len)?;
+        }
+        self.end(part);
+        self.weights_end = self.end;
+        Ok(Matrix {
+            name: tensor.name,
+            format,
+            rows,
+            columns,
+            packed: &[],
+        })
+    }
+
+    /// The rows as they are, in the last place: the order in which `gather` asks.
+    fn rows(
+        &mut self,
+        tensor: &TensorInfo<'_>,
+        format: WeightFormat,
+    ) -> Result<FileRows, LoadError> {
+        let mut part = self.begin(tensor);
+        while part.entry.bytes < tensor.bytes {
+            let at = part.entry.bytes;
+            let len = (tensor.bytes - at).min(self.window.len() as u64) as usize;
+            self.stream.read(tensor, at, &mut self.window[..len])?;
+            self.append(&mut part, len)?;
+        }
+        self.end(part);
+        let columns = tensor.shape[0] as usize;
+        Ok(FileRows {
+            file: Fd::NONE,
+            offset: 0,
+            format,
+            columns,
+        })
+    }
+
+    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'static [f32], LoadError> {
+        let mut part = self.begin(tensor);
+        let len = tensor.bytes as usize;
+        self.stream.read(tensor, 0, &mut self.window[..len])?;
+        self.append(&mut part, len)?;
+        self.end(part);
+        self.weights_end = self.end;
+        Ok(&[])
+    }
+}

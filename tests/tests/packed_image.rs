@@ -1,0 +1,365 @@
+//! Packed images: the same text as from the GGUF file, the same bytes whoever packs, and a clear
+//! no to whatever is not whole.
+
+use kernels_asm::format::{LAYOUT, WeightFormat};
+use kernels_asm::pack::pack_group;
+use runtime::arena;
+use runtime::image::{Image, ImageError, Mapped, VERSION};
+use runtime::model::weights::Sizes;
+use runtime::model::{Config, Weights};
+use runtime::sys::Fd;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use tests::memory::Block;
+use tests::{Output, mixed_model, model, run_arm64, run_host};
+use xxhash_rust::xxh64::xxh64;
+
+fn scratch(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("packed-{name}"));
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn write(name: &str, contents: &[u8]) -> String {
+    let path = scratch(name);
+    fs::write(&path, contents).expect("a scratch file");
+    path
+}
+
+/// The small model as a GGUF file and as a packed image, both on disk.
+fn mixed(name: &str) -> (String, String) {
+    let gguf = write(&format!("{name}.gguf"), &mixed_model::gguf(3));
+    let image = scratch(&format!("{name}.rush"));
+    let output = run_host(&["pack", &gguf, &image], b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    (gguf, image)
+}
+
+/// Arguments of a short run on ids that every vocabulary has.
+fn arguments<'a>(model: &'a str, logits: &'a str, ids: &'a str) -> Vec<&'a str> {
+    let run = ["--prompt-ids", ids, "-n", "3", "-c", "64", "--ids"];
+    [&["-m", model, "--logits", logits, "--ignore-eos"], &run[..]].concat()
+}
+
+/// The logits of a short run.
+fn logits(name: &str, model: &str, run: impl FnOnce(&[&str]) -> Output) -> Vec<u8> {
+    let ids = write(&format!("{name}.ids"), b"28 30 42 100 101 7 9 250 198 33");
+    let file = scratch(&format!("{name}.f32"));
+    let output = run(&arguments(model, &file, &ids));
+    assert_eq!(output.code, 0, "{name}: {}", output.stderr);
+    let logits = fs::read(&file).expect("the logits");
+    assert!(!logits.is_empty());
+    logits
+}
+
+fn on_host(arguments: &[&str]) -> Output {
+    run_host(arguments, b"")
+}
+
+/// Runs what should be refused, and gives the message.
+fn refusal(model: &str, more: &[&str]) -> String {
+    let output = run_host(&[&["-m", model, "-p", "x"], more].concat(), b"");
+    assert_eq!(output.code, 5, "{}", output.stderr);
+    assert!(output.stdout.is_empty());
+    output.stderr
+}
+
+#[test]
+fn image_gives_the_same_bits_as_its_gguf_file_on_every_machine() {
+    let (gguf, image) = mixed("bits");
+    let streamed = logits("streamed", &gguf, on_host);
+    assert!(logits("mapped", &image, on_host) == streamed);
+    let prefaulted = |arguments: &[&str]| on_host(&[arguments, &["--prefault"]].concat());
+    assert!(logits("prefaulted", &image, prefaulted) == streamed);
+    for cpu in ["cortex-a53", "cortex-a76"] {
+        let emulated = |arguments: &[&str]| run_arm64(cpu, arguments, b"");
+        assert!(logits(cpu, &image, emulated) == streamed, "{cpu}");
+    }
+}
+
+#[test]
+fn tied_embedding_is_stored_once_and_gives_the_same_bits() {
+    let gguf = model("smollm2").to_str().expect("UTF-8").to_owned();
+    let image = scratch("smollm2.rush");
+    let output = run_host(&["pack", &gguf, &image], b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    // Both have the same weights, the image in groups of eight rows with whole pages in front.
+    let size = |path: &str| fs::metadata(path).expect("a file").len();
+    assert!(size(&image).abs_diff(size(&gguf)) < 64 * 1024);
+    assert!(logits("smollm2-mapped", &image, on_host) == logits("smollm2", &gguf, on_host));
+}
+
+#[test]
+fn emulated_arm_packs_the_same_bytes() {
+    let (gguf, image) = mixed("arm");
+    let other = scratch("arm-other.rush");
+    let pack = ["pack", gguf.as_str(), other.as_str(), "-t", "3"];
+    let output = run_arm64("cortex-a53", &pack, b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(fs::read(image).expect("an image") == fs::read(other).expect("an image"));
+}
+
+#[test]
+fn block_device_holds_an_image_and_may_be_longer() {
+    if !runs_as_root() {
+        println!("not root: no loop device, nothing tested");
+        return;
+    }
+    let (gguf, image) = mixed("device");
+    let backing = write("device.bin", &vec![0xa5; 8 << 20]);
+    let device = command("losetup", &["-f", "--show", &backing]);
+    let device = device.trim();
+    let packed = run_host(&["pack", &gguf, device], b"");
+    let run = |name: &str, model: &str| logits(name, model, on_host);
+    let outcome = std::panic::catch_unwind(|| run("device", device) == run("file", &image));
+    command("losetup", &["-d", device]);
+    assert_eq!(packed.code, 0, "{}", packed.stderr);
+    assert!(outcome.expect("both run"));
+}
+
+fn runs_as_root() -> bool {
+    command("id", &["-u"]).trim() == "0"
+}
+
+fn command(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(output.status.success(), "{program}: {output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[test]
+fn cut_image_is_refused_at_every_kind_of_length() {
+    let (_, image) = mixed("cut");
+    let whole = fs::read(&image).expect("an image");
+    for len in [8, 63, 64, 200, 4096, whole.len() / 2, whole.len() - 1] {
+        let cut = write("cut.rush", &whole[..len]);
+        let message = refusal(&cut, &[]);
+        assert!(message.contains("cut: "), "{len}: {message}");
+    }
+    // What remains of fewer bytes is no image by its first bytes.
+    for len in [0, 1, 7] {
+        let cut = write("cut.rush", &whole[..len]);
+        refusal(&cut, &[]);
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_header_is_found() {
+    let (_, image) = mixed("flipped");
+    let mut bytes = fs::read(&image).expect("an image");
+    let data = u64::from_le_bytes(bytes[24..32].try_into().expect("8 bytes")) as usize;
+    let table_end = 64 + 32 * u32::from_le_bytes(bytes[40..44].try_into().expect("4")) as usize;
+    let header_bytes = u32::from_le_bytes(bytes[44..48].try_into().expect("4 bytes")) as usize;
+    assert!(Image::check(&bytes).is_ok());
+    assert!(table_end + header_bytes <= data);
+    for bit in 8 * 8..8 * (table_end + header_bytes) {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(Image::check(&bytes).is_err(), "bit {bit}");
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+    bytes[table_end + 100] ^= 4;
+    let message = refusal(&write("flipped.rush", &bytes), &[]);
+    assert!(
+        message.contains("damaged: the header's checksum"),
+        "{message}"
+    );
+}
+
+#[test]
+fn other_versions_layouts_and_files_are_named() {
+    let (_, image) = mixed("other");
+    let whole = fs::read(&image).expect("an image");
+    let changed = |at: usize, number: u32| {
+        let mut bytes = whole.clone();
+        bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        seal(&mut bytes);
+        refusal(&write("other.rush", &bytes), &[])
+    };
+    let message = changed(8, VERSION + 1);
+    assert!(
+        message.contains(&format!("version {}", VERSION + 1)),
+        "{message}"
+    );
+    let message = changed(12, LAYOUT + 7);
+    assert!(
+        message.contains(&format!("layout {}", LAYOUT + 7)),
+        "{message}"
+    );
+    // Line ends that a transfer changed.
+    let mut text = whole.clone();
+    text.insert(7, b'\r');
+    let message = refusal(&write("text.rush", &text), &[]);
+    assert!(message.contains("not a GGUF file"), "{message}");
+}
+
+#[test]
+fn flipped_bit_of_a_tensor_is_found_when_asked_for() {
+    let (_, image) = mixed("tensor");
+    let whole = fs::read(&image).expect("an image");
+    let intact = run_host(
+        &[
+            "-m",
+            &image,
+            "-p",
+            "x",
+            "-n",
+            "1",
+            "--check-tensors",
+            "--raw",
+        ],
+        b"",
+    );
+    assert_eq!(intact.code, 0, "{}", intact.stderr);
+    // The last tensor is the embedding, which is never mapped.
+    let data = u64::from_le_bytes(whole[24..32].try_into().expect("8 bytes")) as usize;
+    for at in [data, whole.len() / 2, whole.len() - 1] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        let message = refusal(&write("tensor-bad.rush", &bytes), &["--check-tensors"]);
+        assert!(message.contains("the checksum of tensor"), "{message}");
+        if at == whole.len() - 1 {
+            assert!(message.contains("token_embd.weight"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn packing_what_is_packed_or_to_where_nothing_can_be_is_refused() {
+    let (gguf, image) = mixed("again");
+    let cases = [
+        (&image, scratch("again-2.rush"), 5, "packed already"),
+        (
+            &gguf,
+            "/no/such/folder/x.rush".to_owned(),
+            4,
+            "No such file",
+        ),
+        (&gguf, "/dev/null".to_owned(), 4, "neither a file"),
+        (
+            &gguf,
+            env!("CARGO_TARGET_TMPDIR").to_owned(),
+            4,
+            "Is a directory",
+        ),
+    ];
+    for (from, to, code, words) in cases {
+        let output = run_host(&["pack", from, &to], b"");
+        assert_eq!(output.code, code, "{to}: {}", output.stderr);
+        assert!(output.stderr.contains(words), "{to}: {}", output.stderr);
+        assert!(!fs::exists(format!("{to}.partial")).expect("a folder"));
+    }
+    let output = run_host(&["pack", &gguf], b"");
+    assert_eq!(output.code, 2, "{}", output.stderr);
+}
+
+#[test]
+fn image_without_its_end_is_never_under_its_name() {
+    let (gguf, _) = mixed("limit");
+    let image = scratch("limit-2.rush");
+    // A file system that is full, as far as the program can see.
+    let script = format!(
+        "ulimit -f 100; exec '{}' pack '{gguf}' '{image}'",
+        tests::HOST.linked().display()
+    );
+    let output = Command::new("sh").args(["-c", &script]).output();
+    let output = output.expect("a shell");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{log}");
+    assert!(log.contains("File too large"), "{log}");
+    for name in [image.clone(), format!("{image}.partial")] {
+        assert!(!fs::exists(&name).expect("a folder"), "{name}");
+    }
+}
+
+/// Makes the checksum of a header right.
+fn seal(bytes: &mut [u8]) {
+    let table_end = 64 + 32 * u32::from_le_bytes(bytes[40..44].try_into().expect("4")) as usize;
+    let header_bytes = u32::from_le_bytes(bytes[44..48].try_into().expect("4 bytes")) as usize;
+    let Some(rest) = bytes.get(64..table_end + header_bytes) else {
+        return;
+    };
+    let covered = [&bytes[..56], rest].concat();
+    let sum = xxh64(&covered, 0);
+    bytes[56..64].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Everything that a run does with a header, short of computing.
+fn use_header(bytes: &[u8]) -> Option<usize> {
+    let image = Image::check(bytes).ok()?;
+    let gguf = image.gguf().ok()?;
+    let config = Config::read(&gguf).ok()?;
+    let mut sizes = Sizes::default();
+    Weights::gather(&gguf, &config, &mut sizes).ok()?;
+    let mut block = Block::new(sizes.vectors.min(1 << 20));
+    let (model, ..) = arena::split(block.bytes(), sizes.vectors, 0).ok()?;
+    let model = model.open_once();
+    let file = Fd::NONE;
+    let mut mapped = Mapped {
+        image,
+        file,
+        model: &model,
+    };
+    let weights = Weights::gather(&gguf, &config, &mut mapped).ok()?;
+    Some(weights.step_bytes())
+}
+
+#[test]
+fn no_mutation_of_a_sealed_header_panics() {
+    let (_, image) = mixed("mutated");
+    let whole = fs::read(&image).expect("an image");
+    let step_bytes = use_header(&whole).expect("a whole image");
+    let table_end = 64 + 32 * u32::from_le_bytes(whole[40..44].try_into().expect("4")) as usize;
+    // A linear congruential generator: the same files in every run.
+    let mut state = 1u64;
+    let mut random = move |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let mut survivors = 0;
+    for _ in 0..20_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..1 + random(3) {
+            // The table is small and every field counts: half of the changes go there.
+            let end = if random(2) == 0 { table_end } else { 12_000 };
+            let at = 8 + random(end - 8);
+            bytes[at] = match random(4) {
+                0 => 0xff,
+                1 => bytes[at] ^ 1 << random(8),
+                2 => bytes[at].wrapping_add(1),
+                _ => random(256) as u8,
+            };
+        }
+        seal(&mut bytes);
+        survivors += usize::from(use_header(&bytes).is_some_and(|bytes| bytes == step_bytes));
+    }
+    // Some changes do no harm (a hash, the text of a token); most do.
+    assert!((1_000..15_000).contains(&survivors), "{survivors}");
+}
+
+#[test]
+fn layout_number_stands_for_these_bytes() {
+    let packed = WeightFormat::ALL.map(|format| {
+        let row_bytes = format.row_bytes(512);
+        let raw: Vec<u8> = (0..8 * row_bytes).map(|i| (i * i % 251) as u8).collect();
+        let mut rows = raw.chunks_exact(row_bytes);
+        let mut packed = vec![0; format.group_bytes(512)];
+        let rows = core::array::from_fn(|_| rows.next());
+        pack_group(format, rows, 512, &mut packed);
+        packed
+    });
+    // Printed by this test. When a record changes, images of before are read wrong: count LAYOUT
+    // up. A format that is new changes the hash too, and needs no new number.
+    assert_eq!(
+        (LAYOUT, xxh64(&packed.concat(), 0)),
+        (1, 15_143_727_787_286_586_184)
+    );
+}
+
+#[test]
+fn errors_of_an_image_say_what_to_do() {
+    let text = ImageError::Layout { found: 9 }.to_string();
+    assert!(text.contains("pack the model again"), "{text}");
+}
