@@ -12,6 +12,7 @@ use crate::profile::{Bucket, Profile};
 use crate::sampler::{Sampler, check_finite};
 use crate::sys::{self, Fd};
 use crate::tokenizer::{Flow, TextStream, Tokenizer};
+use crate::trace::Phase;
 use core::ffi::CStr;
 
 /// Why generation ended.
@@ -64,9 +65,9 @@ pub struct Times {
 }
 
 /// The state of the accounts at a token's line.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Mark {
-    profile: Profile,
+#[derive(Clone, Copy, Default)]
+pub struct Mark<'m> {
+    profile: Profile<'m>,
     time: u64,
     faults: u64,
 }
@@ -104,7 +105,7 @@ pub struct Generator<'g, 'm, 'k> {
     /// When what happened.
     pub times: Times,
     /// What was spent until the last token's line, and when that was.
-    pub mark: Mark,
+    pub mark: Mark<'m>,
 }
 
 impl Generator<'_, '_, '_> {
@@ -116,7 +117,7 @@ impl Generator<'_, '_, '_> {
         &mut self,
         prompt_len: usize,
         forward: &mut Region<'_, Forward>,
-    ) -> Result<Finish, Error> {
+    ) -> Result<Ended, Error> {
         self.times = Times {
             began: sys::now(),
             mhz: cpu::frequency_mhz(self.first_cpu),
@@ -131,8 +132,15 @@ impl Generator<'_, '_, '_> {
         let finish = self.generate(prompt_len, forward);
         // Whatever ended it: text that was made is not lost.
         self.write_rest()?;
-        self.log_end(prompt_len, finish?);
-        finish
+        Ok(Ended {
+            finish: finish?,
+            prompt_len,
+            times: self.times,
+            step_bytes: self.engine.weights.step_bytes(),
+            seed: self.seed,
+            plan_bytes: self.plan_bytes,
+            first_cpu: self.first_cpu,
+        })
     }
 
     fn generate(
@@ -157,7 +165,9 @@ impl Generator<'_, '_, '_> {
             if let Some(code) = sys::pending_signal() {
                 return Ok(Progress::Finished(Finish::Cancel(code)));
             }
-            let len = batch.min(prompt_len - self.position);
+            let (position, len) = (self.position, batch.min(prompt_len - self.position));
+            let phase = Phase::Prefill { position, len };
+            let _phase = self.engine.trace.phase(phase);
             let wanted = self.options.tokens_max > 0 && self.position + len == prompt_len;
             let id = self.step(len, wanted, &forward.open())?;
             if let Some(id) = id {
@@ -177,7 +187,8 @@ impl Generator<'_, '_, '_> {
             if !self.options.ignore_eos && self.is_end(id) {
                 return Ok(Finish::Eos);
             }
-            if self.write(id)? {
+            let trace = self.engine.trace;
+            if trace.during(Phase::Write, || self.write(id))? {
                 return Ok(Finish::Stop);
             }
             if self.times.generated == self.options.tokens_max {
@@ -190,6 +201,8 @@ impl Generator<'_, '_, '_> {
                 return Ok(Finish::Context);
             };
             *slot = id;
+            let (token, position) = (self.times.generated + 1, self.position);
+            let _phase = trace.phase(Phase::Decode { token, position });
             id = self
                 .step(1, true, &forward.open())?
                 .expect("a token was asked for");
@@ -301,10 +314,26 @@ impl Generator<'_, '_, '_> {
                 .number("majflt", mark.faults - before.faults),
         );
     }
+}
 
+/// A run that is over, as its last log line tells it.
+pub struct Ended {
+    /// Why.
+    pub finish: Finish,
+    prompt_len: usize,
+    times: Times,
+    /// Bytes of weights that a token reads.
+    step_bytes: usize,
+    seed: u64,
+    plan_bytes: usize,
+    first_cpu: u32,
+}
+
+impl Ended {
     /// The `end` line. Speeds are tokens per second of their own phase: prefill counts the
     /// prompt's tokens, decode the tokens after the first, which came from the prefill.
-    fn log_end(&self, prompt_len: usize, finish: Finish) {
+    pub fn log(&self, log: &Log) {
+        let prompt_len = self.prompt_len;
         let Times {
             began,
             first,
@@ -316,7 +345,6 @@ impl Generator<'_, '_, '_> {
         let prefilled = if first == 0 { sys::now() } else { first };
         let (prefill_ms, decode_ms) = (ms(began, prefilled), ms(first, last));
         let decoded = generated.saturating_sub(1);
-        let weights: usize = self.engine.weights.step_bytes();
         let mhz_now = cpu::frequency_mhz(self.first_cpu);
         let throttled = match (mhz, mhz_now) {
             (Some(before), Some(now)) if 10 * now < 9 * before => "yes",
@@ -333,8 +361,7 @@ impl Generator<'_, '_, '_> {
             }
         };
         drop(
-            self.log
-                .event("end")
+            log.event("end")
                 .number("prefill_tokens", prompt_len as u64)
                 .decimal("prefill_ms", prefill_ms)
                 .decimal("prefill_tok_s", speed(prompt_len, prefill_ms))
@@ -343,7 +370,10 @@ impl Generator<'_, '_, '_> {
                 .decimal("decode_ms", decode_ms)
                 .decimal("decode_tok_s", speed(decoded, decode_ms))
                 .decimal("ttft_ms", prefill_ms)
-                .decimal("gb_s", speed(decoded, decode_ms) * weights as f64 / 1e9)
+                .decimal(
+                    "gb_s",
+                    speed(decoded, decode_ms) * self.step_bytes as f64 / 1e9,
+                )
                 .number("seed", self.seed)
                 .number("peak_rss_kb", resident.peak_kb)
                 .number("anon_kb", resident.anonymous_kb)
@@ -358,7 +388,7 @@ impl Generator<'_, '_, '_> {
                 .maybe("mhz", mhz_now)
                 .maybe("celsius", cpu::temperature_c())
                 .text("throttled", throttled)
-                .text("finish", finish.name()),
+                .text("finish", self.finish.name()),
         );
     }
 }

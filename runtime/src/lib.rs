@@ -11,6 +11,8 @@
 //! 7. [`model::forward`] turns tokens into logits, with [`kv`] as its memory
 //! 8. [`sampler`] picks a token, the tokenizer's stream turns it into text on stdout
 //!
+//! [`trace`] tells a sink what happens when; nobody listens by default.
+//!
 //! [`entry`] is where a board's `main` comes in; [`sys`] is the only room that knows Linux.
 #![no_std]
 
@@ -40,3 +42,4 @@ pub mod sampler;
 mod session;
 pub mod sys;
 pub mod tokenizer;
+pub mod trace;

@@ -174,13 +174,14 @@ pub struct Loader<'l, 'm> {
 impl<'m> Source<'m> for Loader<'_, 'm> {
     fn matrix(
         &mut self,
-        tensor: &TensorInfo<'_>,
+        tensor: &TensorInfo<'m>,
         format: WeightFormat,
     ) -> Result<Matrix<'m>, LoadError> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
         let packed = self.model.alloc::<u8>(format.packed_bytes(rows, columns))?;
         self.stream.pack(tensor, format, 0, packed)?;
         Ok(Matrix {
+            name: tensor.name,
             format,
             rows,
             columns,

@@ -198,18 +198,20 @@ impl fmt::Write for Escaped<'_> {
         for character in text.chars() {
             // The longest escape takes six bytes.
             self.room = self.room.checked_sub(6).ok_or(fmt::Error)?;
-            match character {
-                '"' | '\\' => self.line.put(format_args!("\\{character}")),
-                '\0'..='\x1f' | '\x7f' => {
-                    self.line.put(format_args!("\\u{:04x}", character as u32))
-                }
-                _ => {
-                    self.room += 6 - character.len_utf8();
-                    self.line.put(format_args!("{character}"));
-                }
-            }
+            let before = self.line.len;
+            escape(&mut Cut(self.line), character)?;
+            self.room += 6 - (self.line.len - before);
         }
         Ok(())
+    }
+}
+
+/// Writes a character as a JSON string has it between its quotes.
+pub(crate) fn escape(out: &mut dyn Write, character: char) -> fmt::Result {
+    match character {
+        '"' | '\\' => write!(out, "\\{character}"),
+        '\0'..='\x1f' | '\x7f' => write!(out, "\\u{:04x}", character as u32),
+        _ => out.write_char(character),
     }
 }
 

@@ -65,6 +65,7 @@ pub struct Options {
     pub isa: Option<Isa>,
     pub kernels: Vec<(WeightFormat, &'static str), { WeightFormat::ALL.len() }>,
     pub profile: bool,
+    pub trace: Option<&'static CStr>,
     pub logits: Option<&'static CStr>,
     pub ids: bool,
     pub bos: bool,
@@ -105,6 +106,7 @@ impl Default for Options {
             isa: None,
             kernels: Vec::new(),
             profile: false,
+            trace: None,
             logits: None,
             ids: false,
             bos: true,
@@ -222,6 +224,7 @@ output
   --ids                   print token ids instead of text
   --logits FILE           write the logits after every token, f32 rows
   --profile               a log line per token
+  --trace FILE            write what happened when, as JSON for ui.perfetto.dev
   --log-format text|json  --log-file FILE
   -v                      a log line per chunk of the prompt
   -q                      only errors
@@ -428,6 +431,7 @@ impl Options {
             "--ids" => self.ids = true,
             "--no-bos" => self.bos = false,
             "--profile" => self.profile = true,
+            "--trace" => self.trace = Some(flag.value()?),
             "--logits" => self.logits = Some(flag.value()?),
             "--format" => {
                 self.json = flag.parse("text or json", |name| match name {

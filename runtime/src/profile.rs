@@ -1,6 +1,7 @@
 //! Where the time of a step goes, in named buckets.
 
 use crate::sys::now;
+use crate::trace::{Interval, Phase, Trace};
 
 /// A kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,17 +20,40 @@ pub enum Bucket {
     Other,
 }
 
+impl Bucket {
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bucket::Matmul => "matmul",
+            Bucket::Attention => "attention",
+            Bucket::Norm => "norm",
+            Bucket::Rope => "rope",
+            Bucket::Sample => "sample",
+            Bucket::Other => "other",
+        }
+    }
+}
+
 /// Buckets there are.
 const BUCKETS: usize = 6;
 
 /// A running account.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Profile {
+#[derive(Clone, Copy, Default)]
+pub struct Profile<'t> {
     ns: [u64; BUCKETS],
     last: u64,
+    trace: Trace<'t>,
 }
 
-impl Profile {
+impl<'t> Profile<'t> {
+    /// An account whose laps are phases of `trace`.
+    pub fn new(trace: Trace<'t>) -> Self {
+        Profile {
+            trace,
+            ..Profile::default()
+        }
+    }
+
     /// Sets the mark from which the next lap counts.
     pub fn start(&mut self) {
         self.last = now();
@@ -39,6 +63,11 @@ impl Profile {
     pub fn lap(&mut self, bucket: Bucket) {
         let time = now();
         self.ns[bucket as usize] += time - self.last;
+        // What is between two steps, and so begins before its step does, is no phase of it.
+        if bucket != Bucket::Other {
+            let (from, to) = (self.last, time);
+            self.trace.timed(Phase::Work(bucket), Interval { from, to });
+        }
         self.last = time;
     }
 
@@ -48,7 +77,7 @@ impl Profile {
     }
 
     /// What was booked since `earlier`.
-    pub fn since(&self, earlier: &Profile) -> Profile {
+    pub fn since(&self, earlier: &Self) -> Self {
         let mut difference = *self;
         for (ns, before) in difference.ns.iter_mut().zip(earlier.ns) {
             *ns -= before;

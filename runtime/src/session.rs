@@ -5,7 +5,7 @@ use crate::board::Board;
 use crate::chat::Chat;
 use crate::cpu::{self, Processors};
 use crate::error::Error;
-use crate::generate::{Finish, Generator, LogitsFile, Mark, Times};
+use crate::generate::{Ended, Finish, Generator, LogitsFile, Mark, Times};
 use crate::image::{Image, Mapped};
 use crate::kv::{KvCache, KvFormat};
 use crate::load::{self, Loader, Stream};
@@ -23,6 +23,7 @@ use crate::prompt;
 use crate::sampler::Sampler;
 use crate::sys::{self, Fd, Team};
 use crate::tokenizer::{STOPS_MAX, TextStream, Tokenizer};
+use crate::trace::{ChromeTrace, Phase, Trace, TraceSink};
 use core::ffi::CStr;
 use kernels_asm::features::Features;
 use kernels_asm::registry::Kernels;
@@ -274,20 +275,25 @@ pub fn resolve_kernels(options: &Options) -> Result<Kernels, Error> {
 /// Whatever ends the run before its text is complete. What can be known before the weights are
 /// read is told before.
 pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish, Error> {
-    let model = ModelFile::open(options)?; // a wrong path is told before stdin is waited for
-    let prompt = match options.prompt_ids {
-        Some(_) => &[],
-        None => prompt::read(options)?,
-    };
-    let setup = Setup::new(machine, options, model, prompt)?;
-    setup.log_start(log, machine.board);
-    let budget = plan::budget(options.budget, machine.board.memory_budget);
-    drop(setup.plan_line(log, budget));
-    if !options.force {
-        setup.check_budget(budget)?;
+    let file = options.trace.map(ChromeTrace::create).transpose()?;
+    let trace = Trace::new(file.as_ref().map(|file| file as &dyn TraceSink));
+    let ended = run_traced(machine, options, log, trace);
+    if let Some(file) = &file {
+        file.close(log); // whatever ended the run; what is wrong is told before the last line
     }
-    let plan = setup.plan();
+    let ended = ended?;
+    ended.log(log);
+    Ok(ended.finish)
+}
 
+fn run_traced(
+    machine: &Machine<'_>,
+    options: &Options,
+    log: &Log,
+    trace: Trace<'_>,
+) -> Result<Ended, Error> {
+    let setup = set_up(machine, options, log, trace)?;
+    let plan = setup.plan();
     let bytes = plan.reservation();
     let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
     if options.mlock {
@@ -297,11 +303,12 @@ pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish
     // Weights make their pages resident as they come; all else is taken now or not at all.
     sys::populate(stacks);
     sys::populate(&mut block[plan.scope::<Model>()..]);
-    let (model, mut kv, mut forward) =
-        arena::split(block, plan.scope::<Model>(), plan.scope::<Kv>())?;
+    let (model_bytes, kv_bytes) = (plan.scope::<Model>(), plan.scope::<Kv>());
+    let (model, mut kv, mut forward) = arena::split_traced(block, model_bytes, kv_bytes, trace)?;
 
     let model = model.open_once();
-    let tokenizer = Tokenizer::new(&setup.model.gguf, &model)?;
+    let index = || Tokenizer::new(&setup.model.gguf, &model);
+    let tokenizer = trace.during(Phase::Tokenizer, index)?;
     setup.check_vocabulary(&tokenizer, log)?;
     let kv = kv.open();
     let Request {
@@ -309,7 +316,9 @@ pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish
     } = setup.request;
     let mut cache = KvCache::new(&kv, &setup.config, context, setup.request.key_format)?;
     let history = kv.alloc::<u32>(context)?;
+    let encoding = trace.phase(Phase::Encode);
     let prompt_len = encode(&setup, options, &tokenizer, &mut forward, history)?;
+    drop(encoding);
     let stops = stop_texts(options)?;
     let seed = options
         .seed
@@ -323,7 +332,8 @@ pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish
 
     let cpus = setup.processors.assign(threads);
     let team = Team::start(&cpus, stacks).map_err(Error::System)?;
-    let mut engine = load(&setup, options, &model, team, &mut forward, log)?;
+    trace.team(team.len());
+    let mut engine = load(&setup, options, &model, team, &mut forward, log, trace)?;
     plan.check_used(&model, &kv)?;
 
     let mut generator = Generator {
@@ -347,6 +357,32 @@ pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish
     generator.run(prompt_len, &mut forward)
 }
 
+/// What comes before memory is taken. A wrong path is told before stdin is waited for.
+fn set_up(
+    machine: &Machine<'_>,
+    options: &Options,
+    log: &Log,
+    trace: Trace<'_>,
+) -> Result<Setup, Error> {
+    let model = {
+        let _phase = trace.phase(Phase::Header);
+        ModelFile::open(options)?
+    };
+    let prompt = match options.prompt_ids {
+        Some(_) => &[],
+        None => trace.during(Phase::Prompt, || prompt::read(options))?,
+    };
+    let _phase = trace.phase(Phase::Setup);
+    let setup = Setup::new(machine, options, model, prompt)?;
+    setup.log_start(log, machine.board);
+    let budget = plan::budget(options.budget, machine.board.memory_budget);
+    drop(setup.plan_line(log, budget));
+    if !options.force {
+        setup.check_budget(budget)?;
+    }
+    Ok(setup)
+}
+
 /// The texts of `-r`, escapes resolved.
 fn stop_texts(options: &Options) -> Result<heapless::Vec<&'static [u8], STOPS_MAX>, Error> {
     let texts = options.stops.iter();
@@ -363,7 +399,9 @@ fn load<'m>(
     mut team: Team,
     forward: &mut Region<'_, Forward>,
     log: &Log,
+    trace: Trace<'m>,
 ) -> Result<Engine<'m>, Error> {
+    let _phase = trace.phase(Phase::Load);
     let (config, request) = (setup.config, setup.request);
     let rope = RopeTable::new(model, request.context, config.head_dim, config.rope_base)?;
     let weights = match setup.model.image {
@@ -383,7 +421,8 @@ fn load<'m>(
             request.context,
         ),
         team,
-        profile: Profile::default(),
+        profile: Profile::new(trace),
+        trace,
     })
 }
 

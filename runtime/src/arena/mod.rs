@@ -14,6 +14,7 @@ mod claim;
 
 pub use claim::{Chunks, ColumnRange, Columns};
 
+use crate::trace::{ScopeName, Trace};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -62,13 +63,18 @@ unsafe impl Number for f32 {}
 pub struct Region<'m, S> {
     base: NonNull<u8>,
     len: usize,
+    name: ScopeName,
+    trace: Trace<'m>,
     scope: PhantomData<(&'m mut [u8], S)>,
 }
 
-/// An open scope: allocations live for `'a`.
+/// An open scope: allocations live for `'a`, and so at most until the region is opened again. Its
+/// end, when it is dropped, is reported.
 pub struct Open<'a, S> {
     base: NonNull<u8>,
     len: usize,
+    name: ScopeName,
+    trace: Trace<'a>,
     used: Cell<usize>,
     scope: PhantomData<(&'a mut [u8], S)>,
 }
@@ -85,6 +91,19 @@ pub fn split(
     model_bytes: usize,
     kv_bytes: usize,
 ) -> Result<Scopes<'_>, ArenaError> {
+    split_traced(block, model_bytes, kv_bytes, Trace::OFF)
+}
+
+/// As [`split`]; the scopes report what they hand out, and when they end.
+///
+/// # Errors
+/// Those of [`split`].
+pub fn split_traced<'m>(
+    block: &'m mut [u8],
+    model_bytes: usize,
+    kv_bytes: usize,
+    trace: Trace<'m>,
+) -> Result<Scopes<'m>, ArenaError> {
     assert!(
         block.as_ptr().addr().is_multiple_of(ALIGNMENT),
         "the reservation is page-aligned"
@@ -99,15 +118,21 @@ pub fn split(
     }
     let (model, rest) = block.split_at_mut(model_bytes);
     let (kv, forward) = rest.split_at_mut(kv_bytes);
-    Ok((Region::new(model), Region::new(kv), Region::new(forward)))
+    Ok((
+        Region::new(model, ScopeName::Model, trace),
+        Region::new(kv, ScopeName::Kv, trace),
+        Region::new(forward, ScopeName::Forward, trace),
+    ))
 }
 
 impl<'m, S> Region<'m, S> {
-    fn new(part: &'m mut [u8]) -> Self {
+    fn new(part: &'m mut [u8], name: ScopeName, trace: Trace<'m>) -> Self {
         let len = part.len();
         Region {
             base: NonNull::from(part).cast(),
             len,
+            name,
+            trace,
             scope: PhantomData,
         }
     }
@@ -117,6 +142,8 @@ impl<'m, S> Region<'m, S> {
         Open {
             base: self.base,
             len: self.len,
+            name: self.name,
+            trace: self.trace,
             used: Cell::new(0),
             scope: PhantomData,
         }
@@ -129,6 +156,8 @@ impl<'m> Region<'m, Model> {
         Open {
             base: self.base,
             len: self.len,
+            name: self.name,
+            trace: self.trace,
             used: Cell::new(0),
             scope: PhantomData,
         }
@@ -142,27 +171,40 @@ impl<'a, S> Open<'a, S> {
     /// The scope is full.
     pub fn alloc<T: Number>(&self, len: usize) -> Result<&'a mut [T], ArenaError> {
         const { assert!(align_of::<T>() <= ALIGNMENT) };
-        let left = self.len - self.used.get();
         let wanted = len
             .checked_mul(size_of::<T>())
             .and_then(|bytes| bytes.checked_next_multiple_of(ALIGNMENT))
             .unwrap_or(usize::MAX);
+        let start = self.take(wanted)?;
+        // SAFETY: `start..start + wanted` is inside the block (`take` checks), is aligned (the
+        // block and every allocation are multiples of ALIGNMENT), was handed out by no other call
+        // (`used` only grows, and `open` needs the last `Open` gone), and holds valid values
+        // (`Number`; the memory is initialised, being a slice).
+        Ok(unsafe { core::slice::from_raw_parts_mut(self.base.add(start).cast().as_ptr(), len) })
+    }
+
+    /// Where the next `wanted` bytes start. Not part of [`alloc`](Self::alloc), which exists once
+    /// for each type of number and stands in many places.
+    #[inline(never)]
+    fn take(&self, wanted: usize) -> Result<usize, ArenaError> {
+        let start = self.used.get();
+        let left = self.len - start;
         if wanted > left {
             return Err(ArenaError { wanted, left });
         }
-        // SAFETY: `used..used + wanted` is inside the block (checked above), is aligned (the block
-        // and every allocation are multiples of ALIGNMENT), was handed out by no other call
-        // (`used` only grows, and `open` needs the last `Open` gone), and holds valid values
-        // (`Number`; the memory is initialised, being a slice).
-        let slice = unsafe {
-            core::slice::from_raw_parts_mut(self.base.add(self.used.get()).cast().as_ptr(), len)
-        };
-        self.used.set(self.used.get() + wanted);
-        Ok(slice)
+        self.used.set(start + wanted);
+        self.trace.alloc(self.name, wanted, start + wanted);
+        Ok(start)
     }
 
     /// Bytes handed out, with their rounding.
     pub fn used(&self) -> usize {
         self.used.get()
+    }
+}
+
+impl<S> Drop for Open<'_, S> {
+    fn drop(&mut self) {
+        self.trace.reset(self.name);
     }
 }

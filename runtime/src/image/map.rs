@@ -22,12 +22,13 @@ pub struct Mapped<'l, 'm> {
 impl<'m> Source<'m> for Mapped<'_, 'm> {
     fn matrix(
         &mut self,
-        tensor: &TensorInfo<'_>,
+        tensor: &TensorInfo<'m>,
         format: WeightFormat,
     ) -> Result<Matrix<'m>, LoadError> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
         let bytes = format.packed_bytes(rows, columns);
         Ok(Matrix {
+            name: tensor.name,
             format,
             rows,
             columns,

@@ -242,12 +242,12 @@ impl Packer<'_> {
     }
 }
 
-impl Source<'static> for Packer<'_> {
+impl<'m> Source<'m> for Packer<'_> {
     fn matrix(
         &mut self,
-        tensor: &TensorInfo<'_>,
+        tensor: &TensorInfo<'m>,
         format: WeightFormat,
-    ) -> Result<Matrix<'static>, LoadError> {
+    ) -> Result<Matrix<'m>, LoadError> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
         let (groups, group_bytes) = (rows.div_ceil(8), format.group_bytes(columns));
         let step = self.window.len() / group_bytes;
@@ -261,6 +261,7 @@ impl Source<'static> for Packer<'_> {
         self.end = self.enter(part);
         self.weights_end = self.end;
         Ok(Matrix {
+            name: tensor.name,
             format,
             rows,
             columns,

@@ -12,6 +12,7 @@ use crate::kv::KvCache;
 use crate::load::LoadError;
 use crate::profile::{Bucket, Profile};
 use crate::sys::Team;
+use crate::trace::{KernelWork, Phase, Subject, Trace};
 use kernels_asm::activation::ActivationFormat::{self, Per32, Per256};
 use kernels_asm::pack::unpack_row;
 use kernels_asm::registry::Kernels;
@@ -205,7 +206,9 @@ pub struct Engine<'m> {
     /// Who computes.
     pub team: Team,
     /// Where the time went.
-    pub profile: Profile,
+    pub profile: Profile<'m>,
+    /// Who is told.
+    pub trace: Trace<'m>,
 }
 
 impl Engine<'_> {
@@ -231,7 +234,9 @@ impl Engine<'_> {
         );
         self.profile.lap(Bucket::Other); // what was done between two steps
         let mut step = Step::new(scratch, &self.plan, tokens.len())?;
+        let embedding = self.trace.phase(Phase::Embed);
         self.embed(tokens, step.stream, scratch)?;
+        drop(embedding);
         self.profile.lap(Bucket::Other);
         for index in 0..self.weights.layers.len() {
             self.attention(cache, &mut step, index, position);
@@ -248,6 +253,7 @@ impl Engine<'_> {
             kernels,
             team,
             profile,
+            trace,
             ..
         } = self;
         let Step {
@@ -262,8 +268,11 @@ impl Engine<'_> {
         kernels.rms_norm(row, weights.norm, config.norm_epsilon, normed);
         activations.quantize(kernels, normed, width, [output]);
         profile.lap(Bucket::Norm);
-        matmul(team, kernels, activations, 1, [(output, &mut **logits)]);
-        refine(kernels, output, activations, normed, logits);
+        let outputs = [(output, &mut **logits)];
+        matmul(team, kernels, *trace, activations, 1, outputs);
+        trace.during(Phase::Refine, || {
+            refine(kernels, output, activations, normed, logits);
+        });
         profile.lap(Bucket::Matmul);
         &mut logits[..config.vocabulary]
     }
@@ -312,6 +321,7 @@ impl Engine<'_> {
             kernels,
             team,
             profile,
+            trace,
             ..
         } = self;
         let layer: &Layer<'_> = &weights.layers[index];
@@ -328,13 +338,8 @@ impl Engine<'_> {
         } = step;
         let tokens = stream.len() / config.width;
 
-        norm_rows(
-            kernels,
-            stream,
-            layer.attention_norm,
-            config.norm_epsilon,
-            normed,
-        );
+        let (weight, epsilon) = (layer.attention_norm, config.norm_epsilon);
+        norm_rows(kernels, stream, weight, epsilon, normed);
         let readers = [&layer.query, &layer.key, &layer.value];
         activations.quantize(kernels, normed, config.width, readers);
         profile.lap(Bucket::Norm);
@@ -343,7 +348,7 @@ impl Engine<'_> {
             (&layer.key, &mut **key),
             (&layer.value, &mut **value),
         ];
-        matmul(team, kernels, activations, tokens, outputs);
+        matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
 
         for token in 0..tokens {
@@ -358,19 +363,14 @@ impl Engine<'_> {
         profile.lap(Bucket::Rope);
 
         attend_all(
-            team, kernels, cache, config, index, position, query, attended, scores,
+            team, kernels, *trace, cache, config, index, position, query, attended, scores,
         );
         profile.lap(Bucket::Attention);
 
         activations.quantize(kernels, attended, config.query_width(), [&layer.output]);
         profile.lap(Bucket::Norm);
-        matmul(
-            team,
-            kernels,
-            activations,
-            tokens,
-            [(&layer.output, &mut **normed)],
-        );
+        let outputs = [(&layer.output, &mut **normed)];
+        matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
         kernels.add(stream, normed);
         profile.lap(Bucket::Other);
@@ -384,6 +384,7 @@ impl Engine<'_> {
             kernels,
             team,
             profile,
+            trace,
             ..
         } = self;
         let layer = &weights.layers[index];
@@ -397,28 +398,18 @@ impl Engine<'_> {
         } = step;
         let tokens = stream.len() / config.width;
 
-        norm_rows(
-            kernels,
-            stream,
-            layer.feed_forward_norm,
-            config.norm_epsilon,
-            normed,
-        );
+        let (weight, epsilon) = (layer.feed_forward_norm, config.norm_epsilon);
+        norm_rows(kernels, stream, weight, epsilon, normed);
         activations.quantize(kernels, normed, config.width, [&layer.gate, &layer.up]);
         profile.lap(Bucket::Norm);
         let outputs = [(&layer.gate, &mut **gate), (&layer.up, &mut **up)];
-        matmul(team, kernels, activations, tokens, outputs);
+        matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
         kernels.silu_mul(gate, up);
         activations.quantize(kernels, gate, config.hidden, [&layer.down]);
         profile.lap(Bucket::Norm);
-        matmul(
-            team,
-            kernels,
-            activations,
-            tokens,
-            [(&layer.down, &mut **normed)],
-        );
+        let outputs = [(&layer.down, &mut **normed)];
+        matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
         kernels.add(stream, normed);
         profile.lap(Bucket::Other);
@@ -471,6 +462,7 @@ fn norm_rows(kernels: &Kernels, rows: &[f32], weight: &[f32], epsilon: f32, out:
 fn matmul<const N: usize>(
     team: &mut Team,
     kernels: &Kernels,
+    trace: Trace<'_>,
     activations: &Activations<'_>,
     tokens: usize,
     outputs: [(&Matrix<'_>, &mut [f32]); N],
@@ -480,9 +472,11 @@ fn matmul<const N: usize>(
         let step = rows_per_claim(matrix, tokens, members);
         (matrix, Columns::new(out, matrix.rows_padded(), step))
     });
-    team.run(&|_| {
+    team.run(&|member| {
         for (matrix, columns) in &jobs {
+            let (began, mut claimed) = (trace.begin(), 0);
             while let Some(mut range) = columns.claim() {
+                claimed += range.len;
                 let weights = matrix.row_range(range.start, range.len);
                 for token in 0..tokens {
                     let input = activations.row(token, matrix);
@@ -490,6 +484,13 @@ fn matmul<const N: usize>(
                     kernels.gemv(matrix.format, weights, matrix.columns, input, out);
                 }
             }
+            trace.kernel(began, || KernelWork {
+                member,
+                subject: Subject::Tensor(matrix.name),
+                kernel: kernels.gemv_kernel(matrix.format).name,
+                claimed,
+                tokens,
+            });
         }
     });
 }
@@ -513,6 +514,7 @@ fn rows_per_claim(matrix: &Matrix<'_>, tokens: usize, members: usize) -> usize {
 fn attend_all(
     team: &mut Team,
     kernels: &Kernels,
+    trace: Trace<'_>,
     cache: &KvCache<'_>,
     config: &Config,
     layer: usize,
@@ -524,12 +526,15 @@ fn attend_all(
     let group_width = config.group() * config.head_dim;
     let scale = 1.0 / libm::sqrtf(config.head_dim as f32);
     let scratch = Chunks::new(scores, scores.len() / team.len());
+    let tokens = attended.len() / config.query_width();
     let pieces = Chunks::new(attended, group_width);
-    team.run(&|_| {
+    team.run(&|member| {
         let Some((_, scores)) = scratch.claim() else {
             return;
         };
+        let (began, mut claimed) = (trace.begin(), 0);
         while let Some((piece, out)) = pieces.claim() {
+            claimed += 1;
             let (token, head) = (piece / config.kv_heads, piece % config.kv_heads);
             let attention = Attention {
                 queries: &query[piece * group_width..][..group_width],
@@ -540,5 +545,12 @@ fn attend_all(
             };
             cache.attend(kernels, layer, head, position + token + 1, attention);
         }
+        trace.kernel(began, || KernelWork {
+            member,
+            subject: Subject::Attention(layer),
+            kernel: kernels.vector_kernel().name,
+            claimed,
+            tokens,
+        });
     });
 }

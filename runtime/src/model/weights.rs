@@ -21,6 +21,8 @@ use kernels_asm::pack::{pack_group, unpack_row};
 /// A packed matrix.
 #[derive(Clone, Copy)]
 pub struct Matrix<'m> {
+    /// Its tensor's, a view of the file's header.
+    pub name: &'m str,
     /// Of its weights.
     pub format: WeightFormat,
     /// Outputs.
@@ -133,7 +135,7 @@ pub trait Source<'m> {
     /// The packed form of a matrix.
     fn matrix(
         &mut self,
-        tensor: &TensorInfo<'_>,
+        tensor: &TensorInfo<'m>,
         format: WeightFormat,
     ) -> Result<Matrix<'m>, LoadError>;
 
@@ -149,13 +151,13 @@ pub trait Source<'m> {
 }
 
 /// Finds tensors and checks them before the source sees them.
-struct Tensors<'g, 'a, 'm> {
-    gguf: &'g Gguf<'a>,
+struct Tensors<'g, 'm> {
+    gguf: &'g Gguf<'m>,
     source: &'g mut dyn Source<'m>,
 }
 
-impl<'a, 'm> Tensors<'_, 'a, 'm> {
-    fn find(&self, name: &str, columns: usize, rows: usize) -> Result<TensorInfo<'a>, ConfigError> {
+impl<'m> Tensors<'_, 'm> {
+    fn find(&self, name: &str, columns: usize, rows: usize) -> Result<TensorInfo<'m>, ConfigError> {
         let tensor = Name::new(name);
         let info = self
             .gguf
@@ -179,7 +181,7 @@ impl<'a, 'm> Tensors<'_, 'a, 'm> {
         name: &str,
         columns: usize,
         rows: usize,
-    ) -> Result<(TensorInfo<'a>, WeightFormat), ConfigError> {
+    ) -> Result<(TensorInfo<'m>, WeightFormat), ConfigError> {
         let info = self.find(name, columns, rows)?;
         let format = info.kind.weight_format().ok_or(ConfigError::TensorType {
             tensor: Name::new(name),
@@ -218,7 +220,7 @@ impl<'m> Weights<'m> {
     /// # Errors
     /// A tensor is missing, misshapen or of an unsupported type, or the source fails.
     pub fn gather(
-        gguf: &Gguf<'_>,
+        gguf: &Gguf<'m>,
         config: &Config,
         source: &mut dyn Source<'m>,
     ) -> Result<Self, LoadError> {
@@ -308,7 +310,7 @@ fn refuse_unknown(gguf: &Gguf<'_>, config: &Config) -> Result<(), ConfigError> {
 }
 
 fn gather_layer<'m>(
-    tensors: &mut Tensors<'_, '_, 'm>,
+    tensors: &mut Tensors<'_, 'm>,
     config: &Config,
     index: usize,
 ) -> Result<Layer<'m>, LoadError> {
@@ -369,12 +371,12 @@ impl Sizes {
     }
 }
 
-impl Source<'static> for Sizes {
+impl<'m> Source<'m> for Sizes {
     fn matrix(
         &mut self,
-        tensor: &TensorInfo<'_>,
+        tensor: &TensorInfo<'m>,
         format: WeightFormat,
-    ) -> Result<Matrix<'static>, LoadError> {
+    ) -> Result<Matrix<'m>, LoadError> {
         let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
         self.packed[format as usize] += rounded(format.packed_bytes(rows, columns));
         self.row_max = self.row_max.max(format.row_bytes(columns));
@@ -382,6 +384,7 @@ impl Source<'static> for Sizes {
         self.raw += tensor.bytes;
         self.tensors += 1;
         Ok(Matrix {
+            name: tensor.name,
             format,
             rows,
             columns,

@@ -97,7 +97,17 @@ impl Fd {
 
     /// Creates or empties, and opens for writing.
     pub fn create(path: &CStr) -> Result<Fd, Errno> {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        Fd::create_with(path, 0)
+    }
+
+    /// Creates or empties, and opens for writing. Each write to a regular file goes to its end as
+    /// a whole, whichever thread makes it.
+    pub fn create_appending(path: &CStr) -> Result<Fd, Errno> {
+        Fd::create_with(path, libc::O_APPEND)
+    }
+
+    fn create_with(path: &CStr, more: c_int) -> Result<Fd, Errno> {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC | more;
         // SAFETY: `path` is NUL-terminated; the mode is passed as open(2) asks with O_CREAT.
         let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644 as c_int) };
         check(fd as isize).map(|_| Fd(fd))
