@@ -19,8 +19,12 @@ pub struct Plan {
     pub tokenizer: usize,
     /// Rotary angles.
     pub tables: usize,
-    /// Keys and values for the whole context.
-    pub kv: usize,
+    /// Keys for the whole context.
+    pub keys: usize,
+    /// Values for the whole context.
+    pub values: usize,
+    /// What q8_0 would save of keys and values; nothing where the model's heads do not allow it.
+    pub q8_0_saves: usize,
     /// Token ids of the conversation.
     pub history: usize,
     /// Scratch of a step, of loading, and of encoding: one after another in the same place.
@@ -45,8 +49,10 @@ pub struct Demand<'a> {
     pub step: &'a StepPlan,
     /// Positions of the KV cache.
     pub context: usize,
-    /// How keys and values are stored.
-    pub kv_format: KvFormat,
+    /// How keys are stored.
+    pub key_format: KvFormat,
+    /// How values are stored.
+    pub value_format: KvFormat,
     /// Threads, the first included.
     pub threads: usize,
     /// Bytes of Model scope for the tokenizer.
@@ -71,15 +77,24 @@ impl Plan {
             sizes,
             step,
             context,
-            kv_format,
+            key_format,
+            value_format,
             ..
         } = *demand;
         let staging = rounded(STAGING_BYTES.max(sizes.raw_group_max));
+        let half = |format| KvCache::bytes(config, context, format);
+        let kv = half(key_format) + half(value_format);
+        let kv_least = match KvFormat::Q8_0.check(config) {
+            Ok(()) => 2 * half(KvFormat::Q8_0),
+            Err(_) => kv,
+        };
         Plan {
             weights: sizes.packed.iter().sum::<usize>() + sizes.vectors,
             tokenizer: demand.tokenizer,
             tables: RopeTable::bytes(context, config.head_dim),
-            kv: 2 * KvCache::bytes(config, context, kv_format),
+            keys: half(key_format),
+            values: half(value_format),
+            q8_0_saves: kv - kv_least,
             history: rounded(context * size_of::<u32>()),
             forward: staging.max(step.bytes() + demand.sample).max(demand.encode),
             stacks: (demand.threads - 1) * STACK_BYTES,
@@ -90,12 +105,13 @@ impl Plan {
     }
 
     /// Each buffer's name and bytes.
-    pub fn lines(&self) -> [(&'static str, usize); 10] {
+    pub fn lines(&self) -> [(&'static str, usize); 11] {
         [
             ("weights", self.weights),
             ("tokenizer", self.tokenizer),
             ("tables", self.tables),
-            ("kv", self.kv),
+            ("keys", self.keys),
+            ("values", self.values),
             ("history", self.history),
             ("forward", self.forward),
             ("stacks", self.stacks),
@@ -154,7 +170,7 @@ impl Scope for Model {
 
 impl Scope for Kv {
     fn bytes(plan: &Plan) -> usize {
-        plan.kv + plan.history
+        plan.keys + plan.values + plan.history
     }
 }
 
@@ -212,7 +228,12 @@ pub fn budget(flag: Option<u64>, board: Option<u64>) -> (u64, BudgetSource) {
 /// The plan exceeds the budget.
 #[derive(Clone, Copy, Debug)]
 pub struct DoesNotFit {
-    plan: Plan,
+    total: usize,
+    /// Bytes that grow with the context.
+    per_context: usize,
+    q8_0_saves: usize,
+    weights: usize,
+    forward: usize,
     budget: u64,
     source: BudgetSource,
     /// Weights in the model's matrices.
@@ -235,7 +256,11 @@ impl Plan {
         match self.total() as u64 <= budget {
             true => Ok(()),
             false => Err(DoesNotFit {
-                plan: *self,
+                total: self.total(),
+                per_context: self.scope::<Kv>() + self.tables,
+                q8_0_saves: self.q8_0_saves,
+                weights: self.weights,
+                forward: self.forward,
                 budget,
                 source,
                 parameters,
@@ -248,26 +273,26 @@ impl Plan {
 impl fmt::Display for DoesNotFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: usize| bytes as f64 / f64::from(1 << 20);
-        let (total, budget) = (
-            mib(self.plan.total()),
-            self.budget as f64 / f64::from(1 << 20),
-        );
+        let (total, budget) = (mib(self.total), self.budget as f64 / f64::from(1 << 20));
         let source = self.source.name();
         write!(
             f,
             "does not fit: {total:.1} MiB planned, {budget:.1} MiB budget ({source});"
         )?;
         let context = (self.context / 4).max(1);
-        let saved = self.plan.scope::<Kv>() + self.plan.tables;
+        let saved = self.per_context;
         write!(
             f,
             " -c {context} saves {:.1} MiB;",
             mib(saved - saved * context / self.context)
         )?;
+        let saved = self.q8_0_saves;
+        if saved > 0 {
+            write!(f, " -ctk q8_0 -ctv q8_0 saves {:.1} MiB;", mib(saved))?;
+        }
         // Q4_0 has 4.5 bits a weight, the least of the formats that every board runs fast.
         let smallest = self.parameters / 2 + self.parameters / 16;
         if let Some(saved) = self
-            .plan
             .weights
             .checked_sub(smallest)
             .filter(|&bytes| bytes > 0)
@@ -279,12 +304,7 @@ impl fmt::Display for DoesNotFit {
             )?;
         }
         let staging = rounded(STAGING_BYTES);
-        if let Some(saved) = self
-            .plan
-            .forward
-            .checked_sub(staging)
-            .filter(|&bytes| bytes > 0)
-        {
+        if let Some(saved) = self.forward.checked_sub(staging).filter(|&bytes| bytes > 0) {
             write!(f, " -b 1 saves up to {:.1} MiB;", mib(saved))?;
         }
         f.write_str(" --force runs anyway")

@@ -50,8 +50,10 @@ pub struct Setup {
     pub threads: usize,
     /// Positions of the KV cache.
     pub context: usize,
-    /// How keys and values are stored.
-    pub kv_format: KvFormat,
+    /// How keys are stored.
+    pub key_format: KvFormat,
+    /// How values are stored.
+    pub value_format: KvFormat,
     /// The sizes of a step.
     pub step: StepPlan,
     /// The chat template.
@@ -75,6 +77,9 @@ impl Setup {
         prompt: &'static [u8],
     ) -> Result<Setup, Error> {
         let config = Config::read(&model.gguf)?;
+        let (key_format, value_format) = (options.key_format, options.value_format);
+        key_format.check(&config)?;
+        value_format.check(&config)?;
         let mut sizes = Sizes::default();
         let shapes = Weights::gather(&model.gguf, &config, &mut sizes)?;
         let kernels = resolve_kernels(options)?;
@@ -84,7 +89,6 @@ impl Setup {
         let context = options.context.unwrap_or(context_default);
         let batch = options.batch.min(context);
         let step = StepPlan::new(&config, &shapes, batch, threads, context);
-        let kv_format = options.kv_format.unwrap_or(KvFormat::F16);
         let chat = Chat::choose(&model.gguf, options.chat)?;
         let system = options.system.map_or(0, CStr::count_bytes);
         let plan = Plan::new(&Demand {
@@ -92,7 +96,8 @@ impl Setup {
             sizes: &sizes,
             step: &step,
             context,
-            kv_format,
+            key_format,
+            value_format,
             threads,
             tokenizer: Tokenizer::bytes(&model.gguf)?,
             encode: chat.encode_bytes(2, prompt.len() + system),
@@ -109,7 +114,8 @@ impl Setup {
             processors,
             threads,
             context,
-            kv_format,
+            key_format,
+            value_format,
             step,
             chat,
             prompt,
@@ -208,7 +214,8 @@ impl Setup {
         line = line
             .number("total", plan.total() as u64)
             .number("context", self.context as u64)
-            .text("kv_format", self.kv_format.name())
+            .text("k_format", self.key_format.name())
+            .text("v_format", self.value_format.name())
             .number("budget", budget)
             .text("budget_source", source.name());
         drop(line.text(
@@ -285,7 +292,8 @@ pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish
     let tokenizer = Tokenizer::new(&setup.model.gguf, &model)?;
     setup.check_vocabulary(&tokenizer, log)?;
     let kv = kv.open();
-    let mut cache = KvCache::new(&kv, &setup.config, setup.context, setup.kv_format)?;
+    let (k, v) = (setup.key_format, setup.value_format);
+    let mut cache = KvCache::new(&kv, &setup.config, setup.context, k, v)?;
     let history = kv.alloc::<u32>(setup.context)?;
     let prompt_len = encode(&setup, options, &tokenizer, &mut forward, history)?;
     let stops = stop_texts(options)?;
