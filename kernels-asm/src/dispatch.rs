@@ -9,7 +9,7 @@ use crate::activation::ActivationFormat;
 use crate::features::{Features, Isa};
 use crate::format::WeightFormat;
 use crate::registry::{Gemv, KERNELS, Kernel, Operation};
-use crate::vector::{Attention, KvView, VectorOps};
+use crate::vector::{KvView, Q8Tile, VectorOps};
 
 /// Why there are no [`Kernels`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,16 +160,58 @@ impl Kernels {
         unsafe { quantize(x, out) }
     }
 
-    /// See [`VectorOps::attend_f32`].
-    pub fn attend_f32(&self, kv: KvView<'_, f32>, attention: Attention<'_>) {
+    /// See [`VectorOps::score_f32`].
+    pub fn score_f32(
+        &self,
+        keys: KvView<'_, f32>,
+        queries: &[f32],
+        scale: f32,
+        scores: &mut [f32],
+    ) {
         // SAFETY: as for `rms_norm`.
-        unsafe { (self.vector.1.attend_f32)(kv, attention) }
+        unsafe { (self.vector.1.score_f32)(keys, queries, scale, scores) }
     }
 
-    /// See [`VectorOps::attend_f16`].
-    pub fn attend_f16(&self, kv: KvView<'_, u16>, attention: Attention<'_>) {
+    /// See [`VectorOps::score_f16`].
+    pub fn score_f16(
+        &self,
+        keys: KvView<'_, u16>,
+        queries: &[f32],
+        scale: f32,
+        scores: &mut [f32],
+    ) {
         // SAFETY: as for `rms_norm`.
-        unsafe { (self.vector.1.attend_f16)(kv, attention) }
+        unsafe { (self.vector.1.score_f16)(keys, queries, scale, scores) }
+    }
+
+    /// See [`VectorOps::score_q8_0`].
+    pub fn score_q8_0(
+        &self,
+        keys: KvView<'_, Q8Tile>,
+        queries: &[f32],
+        scale: f32,
+        scores: &mut [f32],
+    ) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.score_q8_0)(keys, queries, scale, scores) }
+    }
+
+    /// See [`VectorOps::weigh_f32`].
+    pub fn weigh_f32(&self, values: KvView<'_, f32>, weights: &[f32], out: &mut [f32]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.weigh_f32)(values, weights, out) }
+    }
+
+    /// See [`VectorOps::weigh_f16`].
+    pub fn weigh_f16(&self, values: KvView<'_, u16>, weights: &[f32], out: &mut [f32]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.weigh_f16)(values, weights, out) }
+    }
+
+    /// See [`VectorOps::weigh_q8_0`].
+    pub fn weigh_q8_0(&self, values: KvView<'_, Q8Tile>, weights: &[f32], out: &mut [f32]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.weigh_q8_0)(values, weights, out) }
     }
 
     /// See [`VectorOps::to_f16`].

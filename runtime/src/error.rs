@@ -3,6 +3,7 @@
 use crate::arena::ArenaError;
 use crate::chat::ChatError;
 use crate::gguf::GgufError;
+use crate::kv::KvError;
 use crate::load::LoadError;
 use crate::model::ConfigError;
 use crate::options::UsageError;
@@ -45,6 +46,8 @@ pub enum Error {
     Gguf(GgufError),
     /// The model cannot be run.
     Config(ConfigError),
+    /// The KV cache cannot have the format asked for.
+    Kv(KvError),
     /// The vocabulary cannot be used, or the text not be encoded.
     Tokenizer(TokenizerError),
     /// The chat template cannot be used.
@@ -114,7 +117,7 @@ impl Error {
         match self {
             Cancelled(code) => *code,
             System(_) | Lock(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
-            Usage(_) | Stop(_) | BadPromptId | EmptyPrompt => 2,
+            Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
             Chat(ChatError::UnknownName { .. } | ChatError::NeedsTemplate) => 2,
             CpuFeature { .. } | Kernel(ResolveError::KernelNeeds { .. }) => 3,
@@ -164,6 +167,7 @@ impl fmt::Display for Error {
             Config(error) | Load(LoadError::Config(error)) => error.fmt(f),
             Load(LoadError::Image(error)) => error.fmt(f),
             Load(LoadError::Write { errno }) => write!(f, "packed image: {errno}"),
+            Kv(error) => error.fmt(f),
             Tokenizer(error) => error.fmt(f),
             Chat(error) => error.fmt(f),
             Stop(error) => write!(f, "-r: {error}"),
@@ -211,6 +215,7 @@ from! {
     ResolveError => Kernel,
     GgufError => Gguf,
     ConfigError => Config,
+    KvError => Kv,
     TokenizerError => Tokenizer,
     ChatError => Chat,
     SamplerError => Sampler,

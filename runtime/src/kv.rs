@@ -2,31 +2,42 @@
 //!
 //! For each layer and KV head, keys lie as `[position / 8][dim][8 positions]` and values as
 //! `[dim / 8][position][8 dims]`, so that attention reads both as whole vectors, in order, and
-//! needs no sum across lanes. The cache reports its own format to the plan.
+//! needs no sum across lanes; in q8_0 that is the order among and inside its tiles ([`Q8Tile`]).
+//! Keys have a format, values have one, and the cache reports the bytes of each to the plan.
 
 use crate::arena::{ArenaError, Kv, Open, rounded};
 use crate::model::Config;
+use core::fmt;
+use kernels_asm::activation::ActivationFormat::Per32;
+use kernels_asm::half::f32_to_f16;
 use kernels_asm::registry::Kernels;
-use kernels_asm::vector::{Attention, KvView};
+use kernels_asm::vector::{KvView, Q8Tile, score_stride};
 
-/// How keys and values are stored.
+/// The largest head.
+const DIM_MAX: usize = 256;
+/// Numbers in a tile of q8_0: eight positions of a block.
+const TILE: usize = 8 * BLOCK;
+/// Dimensions in a block of q8_0.
+const BLOCK: usize = 32;
+
+/// How keys, or values, are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KvFormat {
     /// 4 bytes.
     F32,
     /// IEEE binary16, 2 bytes.
     F16,
+    /// 32 dimensions as int8 with one binary16 scale, 34 bytes.
+    Q8_0,
 }
 
 impl KvFormat {
-    /// The one that takes the least.
-    pub const SMALLEST: KvFormat = KvFormat::F16;
-
     /// The format of that name.
     pub fn from_name(name: &str) -> Option<KvFormat> {
         match name {
             "f32" => Some(KvFormat::F32),
             "f16" => Some(KvFormat::F16),
+            "q8_0" => Some(KvFormat::Q8_0),
             _ => None,
         }
     }
@@ -36,45 +47,94 @@ impl KvFormat {
         match self {
             KvFormat::F32 => "f32",
             KvFormat::F16 => "f16",
+            KvFormat::Q8_0 => "q8_0",
         }
     }
 
-    fn bytes(self) -> usize {
+    /// Checks that the heads of a model are whole blocks.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn check(self, config: &Config) -> Result<(), KvError> {
+        let head_dim = config.head_dim;
         match self {
-            KvFormat::F32 => 4,
-            KvFormat::F16 => 2,
+            KvFormat::Q8_0 if !head_dim.is_multiple_of(BLOCK) => Err(KvError { head_dim }),
+            _ => Ok(()),
         }
     }
 }
 
+/// A model's heads cannot be stored in q8_0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KvError {
+    /// The size of its heads.
+    pub head_dim: usize,
+}
+
+impl fmt::Display for KvError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let KvError { head_dim } = self;
+        write!(
+            f,
+            "-ctk, -ctv: q8_0 has blocks of {BLOCK} numbers, this model heads of {head_dim}"
+        )
+    }
+}
+
+/// Keys, or values, of every layer's heads, one head after another.
 enum Storage<'k> {
-    F32 {
-        keys: &'k mut [f32],
-        values: &'k mut [f32],
-    },
-    F16 {
-        keys: &'k mut [u16],
-        values: &'k mut [u16],
-    },
+    F32(&'k mut [f32]),
+    F16(&'k mut [u16]),
+    Q8_0(&'k mut [Q8Tile]),
+}
+
+impl<'k> Storage<'k> {
+    fn new(scope: &Open<'k, Kv>, numbers: usize, format: KvFormat) -> Result<Self, ArenaError> {
+        Ok(match format {
+            KvFormat::F32 => Storage::F32(scope.alloc(numbers)?),
+            KvFormat::F16 => Storage::F16(scope.alloc(numbers)?),
+            KvFormat::Q8_0 => Storage::Q8_0(scope.alloc(numbers / TILE)?),
+        })
+    }
+}
+
+/// Attention of the query heads that share a KV head.
+pub struct Attention<'a> {
+    /// Query heads, `[heads][dim]`.
+    pub queries: &'a [f32],
+    /// How many query heads.
+    pub heads: usize,
+    /// Factor on each score, `1 / sqrt(dim)`.
+    pub scale: f32,
+    /// Scratch: `heads * score_stride(len)` floats.
+    pub scores: &'a mut [f32],
+    /// Result, `[heads][dim]`.
+    pub out: &'a mut [f32],
 }
 
 /// The cache of one conversation.
 pub struct KvCache<'k> {
-    storage: Storage<'k>,
+    keys: Storage<'k>,
+    values: Storage<'k>,
     /// Positions that there is room for, a multiple of eight.
     capacity: usize,
+    layers: usize,
     kv_heads: usize,
     dim: usize,
 }
 
 impl<'k> KvCache<'k> {
-    /// Bytes of the Kv scope that keys take, and as many again for values.
+    /// Bytes of the Kv scope that keys, or values, take.
     pub fn bytes(config: &Config, context: usize, format: KvFormat) -> usize {
-        let positions = context.next_multiple_of(8);
-        rounded(config.layers * positions * config.kv_width() * format.bytes())
+        let numbers = config.layers * context.next_multiple_of(8) * config.kv_width();
+        rounded(match format {
+            KvFormat::F32 => numbers * size_of::<f32>(),
+            KvFormat::F16 => numbers * size_of::<u16>(),
+            KvFormat::Q8_0 => numbers / TILE * size_of::<Q8Tile>(),
+        })
     }
 
-    /// An empty cache for `context` positions.
+    /// An empty cache for `context` positions, in formats that were checked.
     ///
     /// # Errors
     /// The scope is full.
@@ -82,31 +142,19 @@ impl<'k> KvCache<'k> {
         scope: &Open<'k, Kv>,
         config: &Config,
         context: usize,
-        format: KvFormat,
+        key_format: KvFormat,
+        value_format: KvFormat,
     ) -> Result<Self, ArenaError> {
         let capacity = context.next_multiple_of(8);
-        let len = config.layers * capacity * config.kv_width();
-        let storage = match format {
-            KvFormat::F32 => Storage::F32 {
-                keys: scope.alloc(len)?,
-                values: scope.alloc(len)?,
-            },
-            KvFormat::F16 => Storage::F16 {
-                keys: scope.alloc(len)?,
-                values: scope.alloc(len)?,
-            },
-        };
+        let numbers = config.layers * capacity * config.kv_width();
         Ok(KvCache {
-            storage,
+            keys: Storage::new(scope, numbers, key_format)?,
+            values: Storage::new(scope, numbers, value_format)?,
             capacity,
+            layers: config.layers,
             kv_heads: config.kv_heads,
             dim: config.head_dim,
         })
-    }
-
-    /// Where the part of a layer's head starts, in numbers.
-    fn start(&self, layer: usize, head: usize) -> usize {
-        (layer * self.kv_heads + head) * self.capacity * self.dim
     }
 
     /// Stores the keys and values of one position, each `[kv_heads][dim]`.
@@ -118,30 +166,36 @@ impl<'k> KvCache<'k> {
         key: &[f32],
         value: &[f32],
     ) {
-        assert!(position < self.capacity, "a position inside the context");
         let (capacity, dim) = (self.capacity, self.dim);
-        for (head, (key, value)) in key
-            .chunks_exact(dim)
-            .zip(value.chunks_exact(dim))
-            .enumerate()
-        {
-            let (start, len) = (self.start(layer, head), capacity * dim);
-            match &mut self.storage {
-                Storage::F32 { keys, values } => {
-                    scatter_key(&mut keys[start..][..len], position, key);
-                    scatter_value(&mut values[start..][..len], capacity, position, value);
+        assert!(position < capacity, "a position inside the context");
+        let (count, first) = (self.layers * self.kv_heads, layer * self.kv_heads);
+        let mut half = [0u16; DIM_MAX];
+        let half = &mut half[..dim];
+        for (head, key) in key.chunks_exact(dim).enumerate() {
+            let head = first + head;
+            match &mut self.keys {
+                Storage::F32(all) => scatter_key(head_mut(all, count, head), position, key),
+                Storage::F16(all) => {
+                    kernels.to_f16(key, half);
+                    scatter_key(head_mut(all, count, head), position, half);
                 }
-                Storage::F16 { keys, values } => {
-                    let mut half = [0u16; 256]; // the largest head
-                    kernels.to_f16(key, &mut half[..dim]);
-                    scatter_key(&mut keys[start..][..len], position, &half[..dim]);
-                    kernels.to_f16(value, &mut half[..dim]);
-                    scatter_value(
-                        &mut values[start..][..len],
-                        capacity,
-                        position,
-                        &half[..dim],
-                    );
+                Storage::Q8_0(all) => {
+                    quantize_key(kernels, head_mut(all, count, head), position, key);
+                }
+            }
+        }
+        for (head, value) in value.chunks_exact(dim).enumerate() {
+            let head = first + head;
+            match &mut self.values {
+                Storage::F32(all) => {
+                    scatter_value(head_mut(all, count, head), capacity, position, value);
+                }
+                Storage::F16(all) => {
+                    kernels.to_f16(value, half);
+                    scatter_value(head_mut(all, count, head), capacity, position, half);
+                }
+                Storage::Q8_0(all) => {
+                    quantize_value(kernels, head_mut(all, count, head), position, value);
                 }
             }
         }
@@ -156,33 +210,51 @@ impl<'k> KvCache<'k> {
         len: usize,
         attention: Attention<'_>,
     ) {
-        match &self.storage {
-            Storage::F32 { keys, values } => {
-                kernels.attend_f32(self.view(keys, values, layer, head, len), attention);
+        let Attention {
+            queries,
+            heads,
+            scale,
+            scores,
+            out,
+        } = attention;
+        let scores = &mut scores[..heads * score_stride(len)];
+        let head = layer * self.kv_heads + head;
+        match &self.keys {
+            Storage::F32(all) => {
+                kernels.score_f32(self.view(all, head, len), queries, scale, scores);
             }
-            Storage::F16 { keys, values } => {
-                kernels.attend_f16(self.view(keys, values, layer, head, len), attention);
+            Storage::F16(all) => {
+                kernels.score_f16(self.view(all, head, len), queries, scale, scores);
             }
+            Storage::Q8_0(all) => {
+                kernels.score_q8_0(self.view(all, head, len), queries, scale, scores);
+            }
+        }
+        for row in scores.chunks_exact_mut(score_stride(len)) {
+            kernels.softmax(&mut row[..len]);
+        }
+        match &self.values {
+            Storage::F32(all) => kernels.weigh_f32(self.view(all, head, len), scores, out),
+            Storage::F16(all) => kernels.weigh_f16(self.view(all, head, len), scores, out),
+            Storage::Q8_0(all) => kernels.weigh_q8_0(self.view(all, head, len), scores, out),
         }
     }
 
-    fn view<'v, T>(
-        &self,
-        keys: &'v [T],
-        values: &'v [T],
-        layer: usize,
-        head: usize,
-        len: usize,
-    ) -> KvView<'v, T> {
-        let (start, size) = (self.start(layer, head), self.capacity * self.dim);
+    fn view<'v, T>(&self, all: &'v [T], head: usize, len: usize) -> KvView<'v, T> {
+        let size = all.len() / (self.layers * self.kv_heads);
         KvView {
-            keys: &keys[start..][..size],
-            values: &values[start..][..size],
+            stored: &all[head * size..][..size],
             capacity: self.capacity,
             len,
             dim: self.dim,
         }
     }
+}
+
+/// The part of one of `count` heads.
+fn head_mut<T>(all: &mut [T], count: usize, head: usize) -> &mut [T] {
+    let size = all.len() / count;
+    &mut all[head * size..][..size]
 }
 
 /// Into `[position / 8][dim][8 positions]`.
@@ -198,4 +270,45 @@ fn scatter_value<T: Copy>(values: &mut [T], capacity: usize, position: usize, va
     for (chunk, numbers) in value.chunks_exact(8).enumerate() {
         values[(chunk * capacity + position) * 8..][..8].copy_from_slice(numbers);
     }
+}
+
+/// Into the tiles `[position / 8][dim / 32]`.
+fn quantize_key(kernels: &Kernels, tiles: &mut [Q8Tile], position: usize, key: &[f32]) {
+    let tiles = &mut tiles[position / 8 * (key.len() / BLOCK)..];
+    for (tile, block) in tiles.iter_mut().zip(key.as_chunks().0) {
+        let (scale, digits) = quantize(kernels, block);
+        tile.scales[position % 8] = scale;
+        for (slots, digit) in tile.digits.iter_mut().zip(digits) {
+            slots[position % 8] = digit;
+        }
+    }
+}
+
+/// Into the tiles `[dim / 32][position / 8]`.
+fn quantize_value(kernels: &Kernels, tiles: &mut [Q8Tile], position: usize, value: &[f32]) {
+    let blocks = value.as_chunks().0;
+    let row = tiles.len() / blocks.len();
+    for (tiles, block) in tiles.chunks_exact_mut(row).zip(blocks) {
+        let tile = &mut tiles[position / 8];
+        let (scale, digits) = quantize(kernels, block);
+        tile.scales[position % 8] = scale;
+        let slots = tile.digits.iter_mut().skip(position % 8).step_by(8);
+        for (slots, digits) in slots.zip(digits.as_chunks().0) {
+            *slots = *digits;
+        }
+    }
+}
+
+/// The scale, as binary16, and the digits of a block: those of an activation record, so that a NaN
+/// or an infinity becomes a scale of NaN. A scale too great for binary16 becomes infinite.
+fn quantize(kernels: &Kernels, block: &[f32; BLOCK]) -> (u16, [i8; BLOCK]) {
+    let mut record = [0; Per32.record_bytes()];
+    kernels.quantize(Per32, block, &mut record);
+    let (digits, scale) = record.split_at(BLOCK);
+    let scale = scale.first_chunk().expect("a record holds its scale");
+    let mut signed = [0; BLOCK];
+    for (signed, &digit) in signed.iter_mut().zip(digits) {
+        *signed = digit as i8;
+    }
+    (f32_to_f16(f32::from_le_bytes(*scale)), signed)
 }

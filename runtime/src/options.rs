@@ -56,7 +56,8 @@ pub struct Options {
     pub ignore_eos: bool,
     pub stops: Vec<&'static CStr, STOPS_MAX>,
     pub chat: ChatChoice<'static>,
-    pub kv_format: Option<KvFormat>,
+    pub key_format: KvFormat,
+    pub value_format: KvFormat,
     pub budget: Option<u64>,
     pub force: bool,
     pub mlock: bool,
@@ -97,7 +98,8 @@ impl Default for Options {
             ignore_eos: false,
             stops: Vec::new(),
             chat: ChatChoice::Auto,
-            kv_format: None,
+            key_format: KvFormat::F16,
+            value_format: KvFormat::F16,
             budget: None,
             force: false,
             mlock: false,
@@ -212,7 +214,7 @@ machine
   -t, --threads N         threads (the cores of the fastest cluster)
   --cpu-range A-B         processors to use
   -b, --batch-size N      prompt tokens of a step (64)
-  -ctk, -ctv TYPE         KV cache: f32 or f16 (f16)
+  -ctk, -ctv TYPE         keys, and values, of the KV cache: f32, f16 or q8_0 (f16)
   --budget BYTES          memory that the run may take (K, M, G)
   --force                 run even if the plan exceeds the budget
   --mlock                 keep all memory resident
@@ -282,6 +284,10 @@ impl Flag<'_> {
                 .ok()
                 .filter(|number: &f32| number.is_finite() && *number >= 0.0)
         })
+    }
+
+    fn cache_format(&mut self) -> Result<KvFormat, UsageError> {
+        self.parse("f32, f16 or q8_0", KvFormat::from_name)
     }
 }
 
@@ -396,12 +402,8 @@ impl Options {
             }
             "--cpu-range" => self.cpu_range = Some(flag.parse("a range as 4-7", cpu_mask)?),
             "-b" | "--batch-size" => self.batch = flag.count(1)?,
-            "-ctk" | "--cache-type-k" | "-ctv" | "--cache-type-v" => {
-                let chosen = self.kv_format;
-                self.kv_format = Some(flag.parse("f32 or f16, one for both", |name| {
-                    KvFormat::from_name(name).filter(|&f| chosen.is_none_or(|other| other == f))
-                })?);
-            }
+            "-ctk" | "--cache-type-k" => self.key_format = flag.cache_format()?,
+            "-ctv" | "--cache-type-v" => self.value_format = flag.cache_format()?,
             "--budget" => self.budget = Some(flag.parse("bytes, as 1500M", bytes)?),
             "--force" => self.force = true,
             "--mlock" => self.mlock = true,

@@ -332,10 +332,14 @@ pub fn ways_out(
     let mut halves = halves.take_while(|&context| context >= 64);
     let context = halves.find(|&context| of(with_context(context)) as u64 <= budget);
     let context = context.unwrap_or((request.context / 4).max(1));
-    let small_kv = Request {
-        key_format: KvFormat::SMALLEST,
-        value_format: KvFormat::SMALLEST,
-        ..*request
+    let small = KvFormat::Q8_0;
+    let small_kv = match small.check(demand.config) {
+        Ok(()) => Request {
+            key_format: small,
+            value_format: small,
+            ..*request
+        },
+        Err(_) => *request, // saves nothing, so it is not named
     };
     let small_weights = demand.sizes.weights() / 2 + demand.sizes.weights() / 16;
     [

@@ -7,7 +7,7 @@ use crate::cpu::{self, Processors};
 use crate::error::Error;
 use crate::generate::{Ended, Finish, Generator, LogitsFile, Mark, Times};
 use crate::image::{Image, Mapped};
-use crate::kv::{KvCache, KvFormat};
+use crate::kv::KvCache;
 use crate::load::{self, Loader, Stream};
 use crate::log::{Line, Log};
 use crate::model::rope::RopeTable;
@@ -74,19 +74,21 @@ impl Setup {
         prompt: &'static [u8],
     ) -> Result<Setup, Error> {
         let config = Config::read(&model.gguf)?;
+        let (key_format, value_format) = (options.key_format, options.value_format);
+        key_format.check(&config)?;
+        value_format.check(&config)?;
         let mut sizes = Sizes::default();
         Weights::gather(&model.gguf, &config, &mut sizes)?;
         let kernels = resolve_kernels(options)?;
         let processors = cpu::processors(options.cpu_range).ok_or(UsageError::NoProcessor)?;
         let context_default = config.context_max.min(machine.board.context_default);
         let context = options.context.unwrap_or(context_default);
-        let kv_format = options.kv_format.unwrap_or(KvFormat::F16);
         let request = Request {
             context,
             batch: options.batch.min(context),
             threads: options.threads.unwrap_or(processors.fastest),
-            key_format: kv_format,
-            value_format: kv_format,
+            key_format,
+            value_format,
         };
         let chat = Chat::choose(&model.gguf, options.chat)?;
         let system = options.system.map_or(0, CStr::count_bytes);
@@ -312,9 +314,13 @@ fn run_traced(
     setup.check_vocabulary(&tokenizer, log)?;
     let kv = kv.open();
     let Request {
-        context, threads, ..
+        context,
+        threads,
+        key_format,
+        value_format,
+        ..
     } = setup.request;
-    let mut cache = KvCache::new(&kv, &setup.config, context, setup.request.key_format)?;
+    let mut cache = KvCache::new(&kv, &setup.config, context, key_format, value_format)?;
     let history = kv.alloc::<u32>(context)?;
     let encoding = trace.phase(Phase::Encode);
     let prompt_len = encode(&setup, options, &tokenizer, &mut forward, history)?;

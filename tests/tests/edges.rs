@@ -1,6 +1,7 @@
 //! The program at its edges: files that ask for what is not computed, streams that are closed or
 //! blocked, values that make no sense. Each ends with the documented code and says why.
 
+use runtime::gguf::Gguf;
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -95,6 +96,40 @@ fn logit_that_is_no_number_ends_with_code_9() {
     let logits = scratch("nan.f32", b"");
     let output = run(&model, "nan-rows", &["-n", "0", "--logits", &logits]);
     assert_eq!(output.code, 9, "{}", output.stderr);
+}
+
+#[test]
+fn key_or_value_that_is_no_number_ends_with_code_9_in_every_cache_format() {
+    for tensor in ["blk.1.attn_k.weight", "blk.1.attn_v.weight"] {
+        let mut bytes = mixed_model::gguf(13);
+        let gguf = Gguf::check(&bytes).expect("a model");
+        let found = gguf.tensor(tensor).expect("the tensor is there");
+        // The scale of its first block, which both formats have in front.
+        let at = gguf.file_offset(&found) as usize;
+        bytes[at..at + 2].copy_from_slice(&0x7e00u16.to_le_bytes());
+        let model = scratch(&format!("{tensor}.gguf"), &bytes);
+        for format in ["f32", "f16", "q8_0"] {
+            let output = run(&model, tensor, &["-ctk", format, "-ctv", format]);
+            assert_eq!(output.code, 9, "{tensor}, {format}: {}", output.stderr);
+        }
+    }
+}
+
+#[test]
+fn head_that_is_no_whole_blocks_of_q8_0_is_refused_before_anything_is_loaded() {
+    // The tensors have another shape than this asks for, which would be told later.
+    let keys = mixed_model::gguf_with(12, |file| file.u32("llama.attention.key_length", 24));
+    let model = scratch("heads.gguf", &keys);
+    for (flag, code) in [("q8_0", 2), ("f16", 5)] {
+        for half in ["-ctk", "-ctv"] {
+            let output = run(&model, "heads", &[half, flag]);
+            assert_eq!(output.code, code, "{}", output.stderr);
+            let said = output
+                .stderr
+                .contains("blocks of 32 numbers, this model heads of 24");
+            assert_eq!(said, code == 2, "{}", output.stderr);
+        }
+    }
 }
 
 #[test]

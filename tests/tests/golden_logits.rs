@@ -40,8 +40,8 @@ fn reference() -> Vec<Likeliest> {
     rows
 }
 
-/// Our logits of one window, a row a position.
-fn logits(ids: &str, name: &str) -> Vec<f32> {
+/// Our logits of one window, a row a position, with a KV cache of `format`.
+fn logits(ids: &str, name: &str, format: &str) -> Vec<f32> {
     let scratch = |ending: &str| {
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("golden-{name}.{ending}"))
     };
@@ -60,6 +60,10 @@ fn logits(ids: &str, name: &str) -> Vec<f32> {
         "0",
         "-c",
         "256",
+        "-ctk",
+        format,
+        "-ctv",
+        format,
     ];
     let output = run_host(&run, b"");
     assert_eq!(output.code, 0, "{}", output.stderr);
@@ -89,17 +93,14 @@ fn compare(row: &[f32], reference: &Likeliest) -> (f64, bool) {
     (divergence, row[usize::from(reference[0].0)] == greatest)
 }
 
-#[test]
-fn distributions_are_as_near_to_the_reference_as_promised() {
-    let summary = fs::read_to_string(golden("logits_summary.json")).expect("the summary");
-    let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
-    let peer = &summary["llama_cpp"];
+/// Mean divergence from the reference and share of first choices that are the same, over all
+/// windows, with a KV cache of `format`.
+fn measure(format: &str) -> (f64, f64) {
     let windows = fs::read_to_string(golden("logits_ids.txt")).expect("the ids");
     let reference = reference();
-
     let (mut divergence, mut agreed) = (0.0, 0);
     for (window, (ids, rows)) in windows.lines().zip(reference.chunks(WINDOW)).enumerate() {
-        let logits = logits(ids, &window.to_string());
+        let logits = logits(ids, &format!("{format}-{window}"), format);
         for (row, reference) in logits.chunks_exact(VOCABULARY).zip(rows) {
             let (one, same) = compare(row, reference);
             divergence += one;
@@ -109,9 +110,18 @@ fn distributions_are_as_near_to_the_reference_as_promised() {
     let positions = reference.len() as f64;
     let (divergence, agreement) = (divergence / positions, agreed as f64 / positions);
     println!(
-        "mean divergence {divergence:.3e}, first choice agrees {:.3} %",
+        "{format} cache: mean divergence {divergence:.3e}, first choice agrees {:.3} %",
         100.0 * agreement
     );
+    (divergence, agreement)
+}
+
+#[test]
+fn distributions_are_as_near_to_the_reference_as_promised() {
+    let summary = fs::read_to_string(golden("logits_summary.json")).expect("the summary");
+    let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+    let peer = &summary["llama_cpp"];
+    let (divergence, agreement) = measure("f16");
     let peer_divergence = peer["mean_kl_top16_rest"].as_f64().expect("a number");
     assert!(
         divergence <= peer_divergence,
@@ -123,4 +133,15 @@ fn distributions_are_as_near_to_the_reference_as_promised() {
         "llama.cpp: {:.3} %",
         100.0 * peer_agreement
     );
+}
+
+/// Measured over the 2,048 positions of this test: mean divergence 1.39e-3 with an f32 cache,
+/// 1.45e-3 with f16, 1.75e-3 with q8_0, and a first choice that agrees in 97.0, 96.7 and 96.9 %.
+/// Most of either is the rounding of activations to 8 bits. The bounds leave room for another
+/// order of sums, and none for a scale or a digit in the wrong place.
+#[test]
+fn distributions_with_a_q8_0_cache_are_almost_as_near_to_the_reference() {
+    let (divergence, agreement) = measure("q8_0");
+    assert!(divergence <= 2.1e-3, "{divergence:.3e}");
+    assert!(agreement >= 0.96, "{:.3} %", 100.0 * agreement);
 }

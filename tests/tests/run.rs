@@ -185,6 +185,8 @@ fn each_failure_has_its_exit_code_and_one_clear_line() {
         (&["-m", not_gguf, "-p", "x"], 5, "not a GGUF"),
         (&["-m", cut, "-p", "x"], 5, "truncated"),
         (&["-m", &model, "-p", "x", "--budget", "20M"], 6, "saves"),
+        (&["-m", &model, "-p", "x", "--budget", "20M"], 6, " -ctk q8_0 -ctv q8_0 saves 21.1 MiB;"),
+        (&["-m", &model, "-p", "x", "-ctk", "q4_0"], 2, "f32, f16 or q8_0"),
         (&["-m", &model, "-p", "one two three four five six", "-c", "4"], 7, "context of 4"),
     ];
     for (arguments, code, words) in cases {

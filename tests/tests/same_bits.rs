@@ -98,19 +98,45 @@ fn every_format_gives_the_same_bits_everywhere() {
 }
 
 #[test]
-fn f32_cache_gives_the_same_bits_everywhere() {
-    let path = scratch("mixed-f32.gguf");
+fn every_cache_format_gives_the_same_bits_everywhere() {
+    let path = scratch("mixed-cache.gguf");
     fs::write(&path, mixed_model::gguf(2)).expect("a scratch file");
-    let f32_cache = &["-ctk", "f32"];
-    let reference = host(
-        "f32-reference",
-        &path,
-        &[&f32_cache[..], &["--isa", "reference"]].concat(),
-    );
-    assert!(host("f32-fastest", &path, f32_cache) == reference);
-    assert!(arm64("f32-a53", "cortex-a53", &path, f32_cache) == reference);
-    assert!(
-        host("f16-fastest", &path, &[]) != reference,
-        "the flag does something"
-    );
+    let formats = [
+        ("f32", "f32"),
+        ("f16", "f16"),
+        ("q8_0", "q8_0"),
+        ("q8_0", "f16"),
+        ("f32", "q8_0"),
+    ];
+    let mut all = Vec::new();
+    for (key, value) in formats {
+        let run = |variant: &str, cpu: Option<&str>, more: &[&str]| {
+            let name = format!("cache-{key}-{value}-{variant}");
+            let more = [&["-ctk", key, "-ctv", value], more].concat();
+            match cpu {
+                Some(cpu) => arm64(&name, cpu, &path, &more),
+                None => host(&name, &path, &more),
+            }
+        };
+        let reference = run("reference", None, &["--isa", "reference", "-t", "1"]);
+        let variants: [(&str, Option<&str>, &[&str]); 6] = [
+            ("fastest-1", None, &["-t", "1"]),
+            ("fastest-3", None, &["-t", "3"]),
+            ("batch-1", None, &["-b", "1", "-t", "2"]),
+            ("batch-5", None, &["-b", "5", "-t", "3"]),
+            ("a53", Some("cortex-a53"), &["-t", "2"]),
+            ("a76", Some("cortex-a76"), &["-t", "3", "-b", "7"]),
+        ];
+        for (variant, cpu, more) in variants {
+            assert!(
+                run(variant, cpu, more) == reference,
+                "{key}, {value}: {variant} differs from the reference"
+            );
+        }
+        assert!(
+            !all.contains(&reference),
+            "{key}, {value}: the flags do something"
+        );
+        all.push(reference);
+    }
 }

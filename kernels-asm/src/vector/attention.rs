@@ -1,36 +1,195 @@
 //! Attention of one position over the keys and values of one KV head, for any tier.
 //!
-//! Three passes over scores that stay in the cache: scores of all positions, softmax of each
-//! head's row, weighted sum of the values. Each score is one chain of fused multiply-adds over the
-//! dimensions in order, each output one chain over the positions in order. How many of the chains
-//! run side by side cannot be seen in the result.
+//! Its first pass and its third: the scores of all positions, and the weighted sum of the values.
+//! The softmax of each head's row lies between them. Each score is one chain of fused
+//! multiply-adds over the dimensions in order, each output one chain over the positions in order.
+//! How many of the chains run side by side cannot be seen in the result, nor how a number is
+//! stored: the chain takes its exact value.
 
 use super::lanes::{Element, Lanes};
-use super::{Attention, KvView, ops, score_stride};
+use super::{KvView, Q8Tile, score_stride};
 
 /// Query heads that share one pass over the cache.
 const HEADS: usize = 8;
-/// Positions whose weights, of all these heads, take 8 KiB.
+/// Positions whose weights, of all these heads, take 8 KiB, as do 32 dimensions of their values
+/// in [`Q8Tile`]s.
 const STRETCH: usize = 256;
 /// Vectors of values between the one in use and the one prefetched.
 const AHEAD: usize = 64;
 
-/// See [`super::VectorOps::attend_f32`].
+/// What keys and values are stored in.
+pub(super) trait Stored: Copy {
+    /// How many of it hold `capacity` positions of a head of `dim` numbers.
+    fn count(capacity: usize, dim: usize) -> usize;
+
+    /// Adds to `sums[h][b]` the products of `queries[h]` with the keys of `blocks[b]`, which is
+    /// eight positions.
+    fn add_keys<L: Lanes, const H: usize, const B: usize>(
+        sums: [[L; B]; H],
+        queries: [&[f32]; H],
+        keys: KvView<'_, Self>,
+        blocks: [usize; B],
+    ) -> [[L; B]; H];
+
+    /// Adds to `sums[h][b]` the products of `weights[h]` with the values of `chunks[b]`, which is
+    /// eight dimensions, at as many positions from `start` on.
+    fn add_values<L: Lanes, const H: usize, const B: usize>(
+        sums: [[L; B]; H],
+        weights: [&[f32]; H],
+        values: KvView<'_, Self>,
+        chunks: [usize; B],
+        start: usize,
+    ) -> [[L; B]; H];
+}
+
+impl<T: Element> Stored for T {
+    #[inline(always)]
+    fn count(capacity: usize, dim: usize) -> usize {
+        capacity * dim
+    }
+
+    #[inline(always)]
+    fn add_keys<L: Lanes, const H: usize, const B: usize>(
+        sums: [[L; B]; H],
+        queries: [&[f32]; H],
+        keys: KvView<'_, Self>,
+        blocks: [usize; B],
+    ) -> [[L; B]; H] {
+        let vectors = keys.stored.as_chunks::<8>().0;
+        let vectors = slices(vectors, blocks, keys.dim, 0, keys.dim);
+        accumulate(sums, queries, vectors, B * keys.dim)
+    }
+
+    #[inline(always)]
+    fn add_values<L: Lanes, const H: usize, const B: usize>(
+        sums: [[L; B]; H],
+        weights: [&[f32]; H],
+        values: KvView<'_, Self>,
+        chunks: [usize; B],
+        start: usize,
+    ) -> [[L; B]; H] {
+        let vectors = values.stored.as_chunks::<8>().0;
+        let vectors = slices(vectors, chunks, values.capacity, start, weights[0].len());
+        accumulate(sums, weights, vectors, AHEAD)
+    }
+}
+
+impl Stored for Q8Tile {
+    #[inline(always)]
+    fn count(capacity: usize, dim: usize) -> usize {
+        assert!(dim.is_multiple_of(32), "whole blocks of 32");
+        capacity / 8 * (dim / 32)
+    }
+
+    #[inline(always)]
+    fn add_keys<L: Lanes, const H: usize, const B: usize>(
+        mut sums: [[L; B]; H],
+        queries: [&[f32]; H],
+        keys: KvView<'_, Self>,
+        blocks: [usize; B],
+    ) -> [[L; B]; H] {
+        let count = keys.dim / 32;
+        let rows = slices(keys.stored, blocks, count, 0, count);
+        // A line of digits at a time, eight dimensions: enough to hide the latency of its
+        // conversions, and a quarter of the code that a tile at a time becomes.
+        for line in 0..keys.dim / 8 {
+            let queries = part(queries, 8 * line, 8);
+            let (t, line) = (line / 4, line % 4);
+            let mut scales = [L::splat(0.0); B];
+            for b in 0..B {
+                prefetch::<L>(rows[b], t + B * count, line);
+                scales[b] = L::load_f16(&rows[b][t].scales);
+            }
+            for i in 0..8 {
+                let mut v = scales;
+                for b in 0..B {
+                    v[b] = L::load_i8(&rows[b][t].digits[8 * line + i]).mul(scales[b]);
+                }
+                sums = add_products(sums, queries, i, v);
+            }
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn add_values<L: Lanes, const H: usize, const B: usize>(
+        mut sums: [[L; B]; H],
+        weights: [&[f32]; H],
+        values: KvView<'_, Self>,
+        chunks: [usize; B],
+        start: usize,
+    ) -> [[L; B]; H] {
+        // Four chunks make a block, and one, two or four of them are asked for: they share it.
+        let (stride, len) = (values.capacity / 8, weights[0].len());
+        let [row] = slices(
+            values.stored,
+            [chunks[0] / 4],
+            stride,
+            start / 8,
+            len.div_ceil(8),
+        );
+        let mut lines = [0; B];
+        for b in 0..B {
+            lines[b] = chunks[b] % 4;
+        }
+        for t in 0..len / 8 {
+            for line in lines {
+                prefetch::<L>(row, t + AHEAD / 8, line);
+            }
+            sums = add_tile(sums, part(weights, 8 * t, 8), &row[t], lines);
+        }
+        if let Some(last) = row.get(len / 8) {
+            let rest = part(weights, len / 8 * 8, len % 8);
+            sums = add_tile(sums, rest, last, lines);
+        }
+        sums
+    }
+}
+
+/// Adds to `sums[h][b]` the products of `weights[h]`, at most eight, with the values of a tile in
+/// its line `lines[b]` of eight dimensions.
 #[inline(always)]
-pub(super) fn attend<L: Lanes, T: Element>(kv: KvView<'_, T>, attention: Attention<'_>) {
-    let Attention {
-        queries,
-        heads,
-        scale,
-        scores,
-        out,
-    } = attention;
-    let (dim, stride) = (kv.dim, score_stride(kv.len));
-    assert!(dim > 0 && dim.is_multiple_of(8) && kv.capacity.is_multiple_of(8));
-    assert!(1 <= kv.len && kv.len <= kv.capacity);
-    assert!(kv.keys.len() == kv.capacity * dim && kv.values.len() == kv.capacity * dim);
-    assert!(queries.len() == heads * dim && out.len() == heads * dim);
-    let scores = &mut scores[..heads * stride];
+fn add_tile<L: Lanes, const H: usize, const B: usize>(
+    mut sums: [[L; B]; H],
+    weights: [&[f32]; H],
+    tile: &Q8Tile,
+    lines: [usize; B],
+) -> [[L; B]; H] {
+    let mut scales = [0.0; 8];
+    L::load_f16(&tile.scales).store(&mut scales);
+    for (p, scale) in scales.iter().take(weights[0].len()).enumerate() {
+        let mut v = [L::splat(*scale); B];
+        for b in 0..B {
+            v[b] = L::load_i8(&tile.digits[8 * lines[b] + p]).mul(v[b]);
+        }
+        sums = add_products(sums, weights, p, v);
+    }
+    sums
+}
+
+/// Prefetches a line of the digits of tile `t`, which may lie past the end.
+#[inline(always)]
+fn prefetch<L: Lanes>(row: &[Q8Tile], t: usize, line: usize) {
+    L::prefetch(
+        row.as_ptr()
+            .wrapping_add(t)
+            .cast::<[u8; 64]>()
+            .wrapping_add(line),
+    );
+}
+
+/// See [`super::VectorOps::score_f32`]. For whole blocks of eight positions.
+#[inline(always)]
+pub(super) fn score<L: Lanes, T: Stored>(
+    keys: KvView<'_, T>,
+    queries: &[f32],
+    scale: f32,
+    scores: &mut [f32],
+) {
+    check(keys);
+    assert!(queries.len().is_multiple_of(keys.dim));
+    let (dim, stride) = (keys.dim, score_stride(keys.len));
+    let scores = &mut scores[..queries.len() / dim * stride];
 
     let group = if L::TILED { HEADS } else { 1 };
     for (queries, scores) in queries
@@ -40,50 +199,32 @@ pub(super) fn attend<L: Lanes, T: Element>(kv: KvView<'_, T>, attention: Attenti
         // Heads and vectors at once: eight accumulators or so, which hide the latency of an
         // addition and fit the registers.
         match queries.len() / dim {
-            _ if !L::TILED => score::<L, T, 1, 1>(kv, queries, scale, scores),
-            1 => score::<L, T, 1, 4>(kv, queries, scale, scores),
-            2 => score::<L, T, 2, 4>(kv, queries, scale, scores),
-            3 | 4 => score::<L, T, 4, 2>(kv, queries, scale, scores),
-            _ => score::<L, T, HEADS, 1>(kv, queries, scale, scores),
-        }
-    }
-    for row in scores.chunks_mut(stride) {
-        ops::softmax::<L>(&mut row[..kv.len]);
-    }
-    for (weights, out) in scores
-        .chunks(group * stride)
-        .zip(out.chunks_mut(group * dim))
-    {
-        match out.len() / dim {
-            _ if !L::TILED => weigh::<L, T, 1, 1>(kv, weights, out),
-            1 => weigh::<L, T, 1, 4>(kv, weights, out),
-            2 => weigh::<L, T, 2, 4>(kv, weights, out),
-            3 | 4 => weigh::<L, T, 4, 2>(kv, weights, out),
-            _ => weigh::<L, T, HEADS, 1>(kv, weights, out),
+            _ if !L::TILED => score_tile::<L, T, 1, 1>(keys, queries, scale, scores),
+            1 => score_tile::<L, T, 1, 4>(keys, queries, scale, scores),
+            2 => score_tile::<L, T, 2, 4>(keys, queries, scale, scores),
+            3 | 4 => score_tile::<L, T, 4, 2>(keys, queries, scale, scores),
+            _ => score_tile::<L, T, HEADS, 1>(keys, queries, scale, scores),
         }
     }
 }
 
-/// `scores[h][p] = (queries[h] . keys[p]) * scale`, for whole blocks of eight positions: at most
-/// `H` heads, `B` blocks of each at a time.
+/// The scores of at most `H` heads, `B` blocks of each at a time.
 #[inline(always)]
-fn score<L: Lanes, T: Element, const H: usize, const B: usize>(
-    kv: KvView<'_, T>,
+fn score_tile<L: Lanes, T: Stored, const H: usize, const B: usize>(
+    keys: KvView<'_, T>,
     queries: &[f32],
     scale: f32,
     scores: &mut [f32],
 ) {
-    let (dim, stride) = (kv.dim, score_stride(kv.len));
-    let blocks = kv.len.div_ceil(8);
-    let keys = kv.keys.as_chunks::<8>().0;
+    let (dim, stride) = (keys.dim, score_stride(keys.len));
+    let blocks = keys.len.div_ceil(8);
     let scores = scores.as_chunks_mut::<8>().0;
     let heads = tile::<H>(0, queries.len() / dim);
     let queries = slices(queries, heads, dim, 0, dim);
 
     for first in (0..blocks).step_by(B) {
         let at = tile::<B>(first, blocks);
-        let keys = slices(keys, at, dim, 0, dim);
-        let sums = accumulate([[L::splat(0.0); B]; H], queries, keys, B * dim);
+        let sums = T::add_keys([[L::splat(0.0); B]; H], queries, keys, at);
         for (sums, head) in sums.into_iter().zip(heads) {
             for (sum, block) in sums.into_iter().zip(at) {
                 sum.mul(L::splat(scale))
@@ -93,36 +234,56 @@ fn score<L: Lanes, T: Element, const H: usize, const B: usize>(
     }
 }
 
-/// `out[h] = sum over p of weights[h][p] * values[p]`, eight dimensions to a vector: at most `H`
-/// heads, `B` vectors of each at a time.
+/// See [`super::VectorOps::weigh_f32`].
+#[inline(always)]
+pub(super) fn weigh<L: Lanes, T: Stored>(values: KvView<'_, T>, weights: &[f32], out: &mut [f32]) {
+    check(values);
+    assert!(out.len().is_multiple_of(values.dim));
+    let (dim, stride) = (values.dim, score_stride(values.len));
+    let weights = &weights[..out.len() / dim * stride];
+
+    let group = if L::TILED { HEADS } else { 1 };
+    for (weights, out) in weights
+        .chunks(group * stride)
+        .zip(out.chunks_mut(group * dim))
+    {
+        match out.len() / dim {
+            _ if !L::TILED => weigh_tile::<L, T, 1, 1>(values, weights, out),
+            1 => weigh_tile::<L, T, 1, 4>(values, weights, out),
+            2 => weigh_tile::<L, T, 2, 4>(values, weights, out),
+            3 | 4 => weigh_tile::<L, T, 4, 2>(values, weights, out),
+            _ => weigh_tile::<L, T, HEADS, 1>(values, weights, out),
+        }
+    }
+}
+
+/// The sums of at most `H` heads, eight dimensions to a vector, `B` vectors of each at a time.
 ///
 /// Goes over the positions in stretches whose weights stay in the L1 cache while all dimensions
 /// pass; between stretches the sums wait in `out`.
 #[inline(always)]
-fn weigh<L: Lanes, T: Element, const H: usize, const B: usize>(
-    kv: KvView<'_, T>,
+fn weigh_tile<L: Lanes, T: Stored, const H: usize, const B: usize>(
+    values: KvView<'_, T>,
     weights: &[f32],
     out: &mut [f32],
 ) {
-    let chunks = kv.dim / 8;
-    let values = kv.values.as_chunks::<8>().0;
-    let heads = tile::<H>(0, out.len() / kv.dim);
+    let chunks = values.dim / 8;
+    let heads = tile::<H>(0, out.len() / values.dim);
     let out = out.as_chunks_mut::<8>().0;
 
     out.fill([0.0; 8]);
-    for start in (0..kv.len).step_by(STRETCH) {
-        let len = STRETCH.min(kv.len - start);
-        let weights = slices(weights, heads, score_stride(kv.len), start, len);
+    for start in (0..values.len).step_by(STRETCH) {
+        let len = STRETCH.min(values.len - start);
+        let weights = slices(weights, heads, score_stride(values.len), start, len);
         for first in (0..chunks).step_by(B) {
             let at = tile::<B>(first, chunks);
-            let values = slices(values, at, kv.capacity, start, len);
             let mut sums = [[L::splat(0.0); B]; H];
             for (sums, head) in sums.iter_mut().zip(heads) {
                 for (sum, chunk) in sums.iter_mut().zip(at) {
                     *sum = L::load(&out[head * chunks + chunk]);
                 }
             }
-            let sums = accumulate(sums, weights, values, AHEAD);
+            let sums = T::add_values(sums, weights, values, at, start);
             for (sums, head) in sums.into_iter().zip(heads) {
                 for (sum, chunk) in sums.into_iter().zip(at) {
                     sum.store(&mut out[head * chunks + chunk]);
@@ -130,6 +291,15 @@ fn weigh<L: Lanes, T: Element, const H: usize, const B: usize>(
             }
         }
     }
+}
+
+/// What [`KvView`] asks of its parts.
+#[inline(always)]
+fn check<T: Stored>(view: KvView<'_, T>) {
+    let (capacity, dim) = (view.capacity, view.dim);
+    assert!(dim > 0 && dim.is_multiple_of(8) && capacity.is_multiple_of(8));
+    assert!(1 <= view.len && view.len <= capacity);
+    assert!(view.stored.len() == T::count(capacity, dim));
 }
 
 /// `sums[h][b] + sum over i of factors[h][i] * vectors[b][i]`, in order; slices of one length.
@@ -150,11 +320,23 @@ fn accumulate<L: Lanes, T: Element, const H: usize, const B: usize>(
             L::prefetch(vectors[b].as_ptr().wrapping_add(i + distance));
             v[b] = T::load(&vectors[b][i]);
         }
-        for h in 0..H {
-            let factor = L::splat(factors[h][i]);
-            for b in 0..B {
-                sums[h][b] = v[b].fma(factor, sums[h][b]);
-            }
+        sums = add_products(sums, factors, i, v);
+    }
+    sums
+}
+
+/// `sums[h][b] + factors[h][i] * v[b]`.
+#[inline(always)]
+fn add_products<L: Lanes, const H: usize, const B: usize>(
+    mut sums: [[L; B]; H],
+    factors: [&[f32]; H],
+    i: usize,
+    v: [L; B],
+) -> [[L; B]; H] {
+    for h in 0..H {
+        let factor = L::splat(factors[h][i]);
+        for b in 0..B {
+            sums[h][b] = v[b].fma(factor, sums[h][b]);
         }
     }
     sums
@@ -185,4 +367,13 @@ fn slices<T, const N: usize>(
         *slice = &matrix[row * stride + start..][..len];
     }
     slices
+}
+
+/// `len` elements of each row, from `start` on.
+#[inline(always)]
+fn part<const N: usize>(mut rows: [&[f32]; N], start: usize, len: usize) -> [&[f32]; N] {
+    for row in &mut rows {
+        *row = &row[start..][..len];
+    }
+    rows
 }

@@ -6,7 +6,7 @@
 use core::arch::x86_64::*;
 
 use super::lanes::Lanes;
-use super::{Attention, KvView, VectorOps, attention, ops, quantize};
+use super::{KvView, Q8Tile, VectorOps, attention, ops, quantize};
 
 /// Eight floats in a register.
 #[derive(Clone, Copy)]
@@ -34,6 +34,13 @@ impl Lanes for Avx2 {
     fn load_f16(from: &[u16; 8]) -> Self {
         // SAFETY: F16C as promised for `avx2!`; the array is 16 bytes that can be read.
         Self(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast())) })
+    }
+
+    #[inline(always)]
+    fn load_i8(from: &[i8; 8]) -> Self {
+        // SAFETY: AVX2 as promised for `avx2!`; the array is 8 bytes that can be read.
+        let bytes = unsafe { _mm_loadl_epi64(from.as_ptr().cast()) };
+        Self(avx2!(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes))))
     }
 
     #[inline(always)]

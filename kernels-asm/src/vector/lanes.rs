@@ -18,6 +18,8 @@ pub(super) trait Lanes: Copy {
     fn load(from: &[f32; 8]) -> Self;
     /// Eight successive binary16 values, widened exactly; a signalling NaN becomes quiet.
     fn load_f16(from: &[u16; 8]) -> Self;
+    /// Eight successive int8, exactly.
+    fn load_i8(from: &[i8; 8]) -> Self;
     /// `value` in every lane.
     fn splat(value: f32) -> Self;
     /// Each of four floats twice: `(a, a, b, b, c, c, d, d)`.
@@ -73,7 +75,7 @@ pub(super) trait Lanes: Copy {
     fn prefetch<T>(at: *const T);
 }
 
-/// What a cache of keys and values is made of.
+/// A number of a cache of keys and values that stands for itself.
 pub(super) trait Element: Copy {
     /// Eight successive elements as floats.
     fn load<L: Lanes>(from: &[Self; 8]) -> L;

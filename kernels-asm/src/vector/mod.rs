@@ -45,12 +45,55 @@ macro_rules! tier {
                 quantize::quantize_per_256::<$lanes>(x, out);
             }
             $(#[$features])?
-            unsafe fn attend_f32(kv: KvView<'_, f32>, attention: Attention<'_>) {
-                attention::attend::<$lanes, f32>(kv, attention);
+            unsafe fn score_f32(
+                keys: KvView<'_, f32>,
+                queries: &[f32],
+                scale: f32,
+                scores: &mut [f32],
+            ) {
+                attention::score::<$lanes, f32>(keys, queries, scale, scores);
             }
             $(#[$features])?
-            unsafe fn attend_f16(kv: KvView<'_, u16>, attention: Attention<'_>) {
-                attention::attend::<$lanes, u16>(kv, attention);
+            unsafe fn score_f16(
+                keys: KvView<'_, u16>,
+                queries: &[f32],
+                scale: f32,
+                scores: &mut [f32],
+            ) {
+                attention::score::<$lanes, u16>(keys, queries, scale, scores);
+            }
+            $(#[$features])?
+            unsafe fn score_q8_0(
+                keys: KvView<'_, Q8Tile>,
+                queries: &[f32],
+                scale: f32,
+                scores: &mut [f32],
+            ) {
+                attention::score::<$lanes, Q8Tile>(keys, queries, scale, scores);
+            }
+            $(#[$features])?
+            unsafe fn weigh_f32(
+                values: KvView<'_, f32>,
+                weights: &[f32],
+                out: &mut [f32],
+            ) {
+                attention::weigh::<$lanes, f32>(values, weights, out);
+            }
+            $(#[$features])?
+            unsafe fn weigh_f16(
+                values: KvView<'_, u16>,
+                weights: &[f32],
+                out: &mut [f32],
+            ) {
+                attention::weigh::<$lanes, u16>(values, weights, out);
+            }
+            $(#[$features])?
+            unsafe fn weigh_q8_0(
+                values: KvView<'_, Q8Tile>,
+                weights: &[f32],
+                out: &mut [f32],
+            ) {
+                attention::weigh::<$lanes, Q8Tile>(values, weights, out);
             }
             $(#[$features])?
             unsafe fn to_f16(x: &[f32], out: &mut [u16]) {
@@ -64,8 +107,12 @@ macro_rules! tier {
                 softmax,
                 quantize_per_32,
                 quantize_per_256,
-                attend_f32,
-                attend_f16,
+                score_f32,
+                score_f16,
+                score_q8_0,
+                weigh_f32,
+                weigh_f16,
+                weigh_q8_0,
                 to_f16,
             }
         };
@@ -92,33 +139,37 @@ pub use avx2::AVX2;
 pub use neon::NEON;
 pub use portable::REFERENCE;
 
-/// Where the keys and values of one KV head lie, for attention of one position.
+/// Keys or values of one KV head, for attention of one position.
 #[derive(Clone, Copy)]
 pub struct KvView<'a, T> {
-    /// Keys, `[capacity / 8][dim][8 positions]`.
-    pub keys: &'a [T],
-    /// Values, `[dim / 8][capacity][8 dims]`.
-    pub values: &'a [T],
-    /// Positions that the cache has room for, a multiple of eight.
+    /// Keys as `[capacity / 8][dim][8 positions]`, values as `[dim / 8][capacity][8 dims]`; in
+    /// [`Q8Tile`]s keys as `[capacity / 8][dim / 32]`, values as `[dim / 32][capacity / 8]`.
+    pub stored: &'a [T],
+    /// Positions that there is room for, a multiple of eight.
     pub capacity: usize,
     /// Positions to attend to, 1 ..= capacity.
     pub len: usize,
-    /// Size of a head, a multiple of eight.
+    /// Size of a head: a multiple of eight, in tiles of 32.
     pub dim: usize,
 }
 
-/// Queries, scratch and result of attention for the query heads that share one KV head.
-pub struct Attention<'a> {
-    /// Query heads, `[heads][dim]`.
-    pub queries: &'a [f32],
-    /// How many query heads.
-    pub heads: usize,
-    /// Factor on each score, `1 / sqrt(dim)`.
-    pub scale: f32,
-    /// Scratch: `heads * score_stride(len)` floats.
-    pub scores: &'a mut [f32],
-    /// Result, `[heads][dim]`.
-    pub out: &'a mut [f32],
+/// Eight positions of 32 dimensions in GGML's q8_0: each position is a block, with one scale.
+///
+/// A number is `scale * digit`, which a float holds exactly: 11 bits by 7. A block that had a NaN
+/// or an infinity in it has a scale of NaN, one beyond what binary16 holds a scale of infinity.
+///
+/// Keys and values share the tile, so either is one stream of whole vectors, with the scales in
+/// front of what they scale: apart, they would be another stream to keep on its way, for the 17th
+/// part of the bytes. A vector of keys is multiplied with the vector of scales, one of values with
+/// one scale. Where fewer than 32 dimensions of values are added up at a time, the tiles of some
+/// positions are passed over again, in the L1 cache.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Q8Tile {
+    /// The scale of each position, as binary16 bits.
+    pub scales: [u16; 8],
+    /// Keys as `[32 dims][8 positions]`, values as `[4][8 positions][8 dims]`.
+    pub digits: [[i8; 8]; 32],
 }
 
 /// Floats between the score rows of two heads: whole vectors, and never a power of two, which
@@ -150,10 +201,24 @@ pub struct VectorOps {
     pub quantize_per_32: unsafe fn(x: &[f32], out: &mut [u8]),
     /// Floats to per-256 activation records; the length is a multiple of 256.
     pub quantize_per_256: unsafe fn(x: &[f32], out: &mut [u8]),
-    /// Attention of one position over an f32 cache.
-    pub attend_f32: unsafe fn(kv: KvView<'_, f32>, attention: Attention<'_>),
-    /// Attention of one position over an f16 cache (IEEE binary16 bits).
-    pub attend_f16: unsafe fn(kv: KvView<'_, u16>, attention: Attention<'_>),
+    /// Scores of one position: `scores[h][p] = (queries[h] . keys[p]) * scale`, where `queries` is
+    /// `[heads][dim]` and the rows of `scores` are [`score_stride`] apart. What a row has past
+    /// `len` is of no meaning.
+    pub score_f32:
+        unsafe fn(keys: KvView<'_, f32>, queries: &[f32], scale: f32, scores: &mut [f32]),
+    /// The same over binary16 bits.
+    pub score_f16:
+        unsafe fn(keys: KvView<'_, u16>, queries: &[f32], scale: f32, scores: &mut [f32]),
+    /// The same over q8_0.
+    pub score_q8_0:
+        unsafe fn(keys: KvView<'_, Q8Tile>, queries: &[f32], scale: f32, scores: &mut [f32]),
+    /// Result of attention: `out[h] = sum over p of weights[h][p] * values[p]`, where `out` is
+    /// `[heads][dim]` and `weights` what `softmax` made of the scores.
+    pub weigh_f32: unsafe fn(values: KvView<'_, f32>, weights: &[f32], out: &mut [f32]),
+    /// The same over binary16 bits.
+    pub weigh_f16: unsafe fn(values: KvView<'_, u16>, weights: &[f32], out: &mut [f32]),
+    /// The same over q8_0.
+    pub weigh_q8_0: unsafe fn(values: KvView<'_, Q8Tile>, weights: &[f32], out: &mut [f32]),
     /// Floats to binary16 bits, ties to even, overflow to infinity; any length.
     pub to_f16: unsafe fn(x: &[f32], out: &mut [u16]),
 }

@@ -6,7 +6,7 @@
 use core::arch::{aarch64::*, asm};
 
 use super::lanes::Lanes;
-use super::{Attention, KvView, VectorOps, attention, ops, quantize};
+use super::{KvView, Q8Tile, VectorOps, attention, ops, quantize};
 
 /// Lanes 0 to 3 and lanes 4 to 7.
 #[derive(Clone, Copy)]
@@ -43,6 +43,16 @@ impl Lanes for Neon {
             );
         }
         Self(low, high)
+    }
+
+    #[inline(always)]
+    fn load_i8(from: &[i8; 8]) -> Self {
+        // SAFETY: the array is 8 bytes that can be read.
+        let wide = unsafe { vmovl_s8(vld1_s8(from.as_ptr())) };
+        neon!(Self(
+            vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))),
+            vcvtq_f32_s32(vmovl_high_s16(wide))
+        ))
     }
 
     #[inline(always)]

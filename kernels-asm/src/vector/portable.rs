@@ -4,7 +4,7 @@
 //! multiply-add is software.
 
 use super::lanes::Lanes;
-use super::{Attention, KvView, VectorOps, attention, ops, quantize};
+use super::{KvView, Q8Tile, VectorOps, attention, ops, quantize};
 use crate::fused::mul_add;
 use crate::half::{f16_to_f32, f32_to_f16};
 
@@ -43,6 +43,11 @@ impl Lanes for Portable {
     #[inline(always)]
     fn load_f16(from: &[u16; 8]) -> Self {
         Self(from.map(f16_to_f32))
+    }
+
+    #[inline(always)]
+    fn load_i8(from: &[i8; 8]) -> Self {
+        Self(from.map(f32::from))
     }
 
     #[inline(always)]

@@ -18,6 +18,7 @@ use crate::trace::{ScopeName, Trace};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use kernels_asm::vector::Q8Tile;
 
 /// Every allocation starts at a multiple of this: a cache line.
 pub const ALIGNMENT: usize = 64;
@@ -58,6 +59,8 @@ unsafe impl Number for u32 {}
 unsafe impl Number for u64 {}
 // SAFETY: as above.
 unsafe impl Number for f32 {}
+// SAFETY: arrays of integers, 16 bytes before 256, the greater alignment first.
+unsafe impl Number for Q8Tile {}
 
 /// The part of the reservation that belongs to scope `S`.
 pub struct Region<'m, S> {

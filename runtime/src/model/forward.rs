@@ -8,7 +8,7 @@ use super::config::Config;
 use super::rope::RopeTable;
 use super::weights::{Embedding, Layer, Matrix, Sizes, Weights};
 use crate::arena::{ArenaError, Chunks, Columns, Forward, Open, rounded};
-use crate::kv::KvCache;
+use crate::kv::{Attention, KvCache};
 use crate::load::LoadError;
 use crate::profile::{Bucket, Profile};
 use crate::sys::Team;
@@ -16,7 +16,7 @@ use crate::trace::{KernelWork, Phase, Subject, Trace};
 use kernels_asm::activation::ActivationFormat::{self, Per32, Per256};
 use kernels_asm::pack::unpack_row;
 use kernels_asm::registry::Kernels;
-use kernels_asm::vector::{Attention, score_stride};
+use kernels_asm::vector::score_stride;
 
 /// Packed bytes that several tokens are multiplied with while they stay in the cache.
 const CACHE_BLOCK_BYTES: usize = 24 * 1024;

@@ -46,7 +46,7 @@ pub fn run() -> Result<()> {
             )?;
             emulated(
                 cpu,
-                "test --quiet --package tests --test vector --test rope",
+                "test --quiet --package tests --test vector --test rope --test cache",
                 "",
             )
         })?;

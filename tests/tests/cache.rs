@@ -1,0 +1,169 @@
+//! The KV cache by its contract: what is stored is what attention reads, in every format.
+
+use kernels_asm::activation::ActivationFormat::Per32;
+use kernels_asm::half::{f16_to_f32, f32_to_f16};
+use kernels_asm::registry::Kernels;
+use kernels_asm::vector::score_stride;
+use runtime::arena::{self, ALIGNMENT};
+use runtime::kv::{Attention, KvCache, KvFormat};
+use runtime::model::Config;
+use tests::detected_features;
+
+const DIM: usize = 64;
+const KV_HEADS: usize = 2;
+const HEADS: usize = 6;
+const LAYERS: usize = 3;
+const POSITIONS: usize = 29;
+const FORMATS: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0];
+
+fn config(head_dim: usize) -> Config {
+    Config {
+        layers: LAYERS,
+        width: HEADS * head_dim,
+        hidden: 8,
+        heads: HEADS,
+        kv_heads: KV_HEADS,
+        head_dim,
+        vocabulary: 8,
+        context_max: 64,
+        norm_epsilon: 1e-5,
+        rope_base: 10_000.0,
+    }
+}
+
+fn kernels() -> Kernels {
+    Kernels::resolve(detected_features(), &[]).expect("nothing is forced")
+}
+
+/// Numbers that look random, the same for the same seed.
+fn numbers(seed: usize, len: usize) -> Vec<f32> {
+    let number = |i: usize| {
+        let bits = ((seed * 977 + i + 1) as u32).wrapping_mul(0x9e37_79b9);
+        (bits ^ bits >> 15) as f32 / u32::MAX as f32 * 4.0 - 2.0
+    };
+    (0..len).map(number).collect()
+}
+
+/// What a cache of `format` makes of numbers, from the rule.
+fn stored(format: KvFormat, x: &[f32]) -> Vec<f32> {
+    match format {
+        KvFormat::F32 => x.to_vec(),
+        KvFormat::F16 => x.iter().map(|&x| f16_to_f32(f32_to_f16(x))).collect(),
+        KvFormat::Q8_0 => x.chunks(Per32.block_len()).flat_map(block).collect(),
+    }
+}
+
+fn block(x: &[f32]) -> Vec<f32> {
+    let amax = x.iter().fold(0.0f32, |amax, x| amax.max(x.abs()));
+    if x.iter().any(|x| !x.is_finite()) {
+        return vec![f32::NAN; x.len()];
+    }
+    let scale = f16_to_f32(f32_to_f16(amax / 127.0));
+    let digit = |x: &f32| (x * (127.0 / amax)).round_ties_even();
+    x.iter()
+        .map(|x| if amax == 0.0 { 0.0 } else { scale * digit(x) })
+        .collect()
+}
+
+/// Results of every layer and head after all positions are stored, each as `change` makes it.
+fn attend(formats: [KvFormat; 2], change: impl Fn(usize, &[f32]) -> Vec<f32>) -> Vec<f32> {
+    let (config, kernels) = (config(DIM), kernels());
+    let [key_format, value_format] = formats;
+    let bytes = formats.map(|format| KvCache::bytes(&config, POSITIONS, format));
+    let total = bytes[0] + bytes[1];
+    let mut block = vec![0u8; total + ALIGNMENT];
+    let start = block.as_ptr().align_offset(ALIGNMENT);
+    let (_, mut kv, _) = arena::split(&mut block[start..][..total], 0, total).expect("room");
+    let scope = kv.open();
+    let mut cache = KvCache::new(&scope, &config, POSITIONS, key_format, value_format)
+        .expect("the bytes that the cache reports");
+    assert_eq!(scope.used(), total);
+
+    let mut out = Vec::new();
+    for layer in 0..LAYERS {
+        for position in 0..POSITIONS {
+            let seed = 2 * (layer * POSITIONS + position);
+            let key = change(0, &numbers(seed, KV_HEADS * DIM));
+            let value = change(1, &numbers(seed + 1, KV_HEADS * DIM));
+            cache.store(&kernels, layer, position, &key, &value);
+        }
+    }
+    for (layer, head) in (0..LAYERS).flat_map(|layer| [(layer, 0), (layer, 1)]) {
+        let heads = HEADS / KV_HEADS;
+        let mut result = vec![0.0; heads * DIM];
+        let attention = Attention {
+            queries: &numbers(1000 + layer, heads * DIM),
+            heads,
+            scale: 0.125,
+            scores: &mut vec![0.0; heads * score_stride(POSITIONS)],
+            out: &mut result,
+        };
+        cache.attend(&kernels, layer, head, POSITIONS, attention);
+        out.extend(result);
+    }
+    out
+}
+
+#[test]
+fn attention_over_any_pair_of_formats_is_that_over_the_numbers_stored() {
+    for (key, value) in FORMATS.iter().flat_map(|k| FORMATS.map(|v| (*k, v))) {
+        let found = attend([key, value], |_, x| x.to_vec());
+        let expected = attend([KvFormat::F32; 2], |half, x| stored([key, value][half], x));
+        assert!(found.iter().all(|x| x.is_finite()));
+        let same = |(f, e): (&f32, &f32)| f.to_bits() == e.to_bits();
+        assert!(found.iter().zip(&expected).all(same), "{key:?}, {value:?}");
+    }
+}
+
+#[test]
+fn key_or_value_that_is_not_finite_leaves_no_finite_result_behind() {
+    for (format, bad) in FORMATS
+        .iter()
+        .flat_map(|f| [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(|bad| (*f, bad)))
+    {
+        // In the second block of every head; of values, in the same dimension of the result.
+        for half in [0, 1] {
+            let found = attend([format; 2], |of, x| {
+                let mut x = x.to_vec();
+                if of == half {
+                    x[40] = bad;
+                    x[DIM + 40] = bad;
+                }
+                x
+            });
+            assert!(
+                found.iter().skip(40).step_by(DIM).all(|x| !x.is_finite()),
+                "{format:?} of half {half} hides {bad}"
+            );
+        }
+    }
+}
+
+#[test]
+fn q8_0_value_beyond_its_scale_is_not_finite() {
+    let found = attend([KvFormat::Q8_0; 2], |half, x| {
+        let factor = if half == 1 { 1e8 } else { 1.0 };
+        x.iter().map(|x| x * factor).collect()
+    });
+    assert!(found.iter().all(|x| !x.is_finite()));
+}
+
+#[test]
+fn q8_0_takes_34_bytes_for_32_numbers_and_refuses_other_heads() {
+    let numbers = LAYERS * 64 * KV_HEADS * DIM;
+    let bytes = KvCache::bytes(&config(DIM), 64, KvFormat::Q8_0);
+    assert_eq!(bytes, numbers / 32 * 34);
+    for dim in (8..=256).step_by(8) {
+        let refused = KvFormat::Q8_0.check(&config(dim)).is_err();
+        assert_eq!(refused, dim % 32 != 0, "{dim}");
+        assert!(KvFormat::F16.check(&config(dim)).is_ok());
+    }
+}
+
+#[test]
+fn cache_format_names_are_read_back() {
+    for format in FORMATS {
+        assert_eq!(KvFormat::from_name(format.name()), Some(format));
+    }
+    assert_eq!(KvFormat::from_name("q4_0"), None);
+}
