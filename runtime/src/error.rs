@@ -171,6 +171,10 @@ impl fmt::Display for Error {
             Tokenizer(error) => error.fmt(f),
             Chat(error) => error.fmt(f),
             Stop(error) => write!(f, "-r: {error}"),
+            Load(LoadError::Shrunk { tensor }) => write!(
+                f,
+                "tensor {tensor}: the model file became shorter while it was read"
+            ),
             Load(LoadError::Read { tensor, errno }) => write!(f, "tensor {tensor}: {errno}"),
             VocabularySize { texts, rows } => {
                 write!(

@@ -33,6 +33,11 @@ pub enum LoadError {
         /// What the kernel said.
         errno: Errno,
     },
+    /// The file ended before a tensor that was there when the header was checked.
+    Shrunk {
+        /// Which.
+        tensor: Name,
+    },
     /// A packed tensor could not be written.
     Write {
         /// What the kernel said.
@@ -40,6 +45,17 @@ pub enum LoadError {
     },
     /// The plan and the code disagree.
     Arena(ArenaError),
+}
+
+impl LoadError {
+    /// What it means that a tensor could not be read.
+    pub fn of_read(tensor: &str, errno: Errno) -> LoadError {
+        let tensor = Name::new(tensor);
+        match errno {
+            Errno::UNEXPECTED_END => LoadError::Shrunk { tensor },
+            errno => LoadError::Read { tensor, errno },
+        }
+    }
 }
 
 impl From<ConfigError> for LoadError {
@@ -127,10 +143,7 @@ impl Stream<'_> {
         self.progress.done = read.into_inner();
         match failed.into_inner() {
             0 => Ok(()),
-            errno => Err(LoadError::Read {
-                tensor: Name::new(tensor.name),
-                errno: Errno(errno),
-            }),
+            errno => Err(LoadError::of_read(tensor.name, Errno(errno))),
         }
     }
 
@@ -146,10 +159,7 @@ impl Stream<'_> {
     ) -> Result<(), LoadError> {
         let offset = self.gguf.file_offset(tensor) + at;
         let read = self.file.read_exact_at(out, offset);
-        read.map_err(|errno| LoadError::Read {
-            tensor: Name::new(tensor.name),
-            errno,
-        })?;
+        read.map_err(|errno| LoadError::of_read(tensor.name, errno))?;
         self.file.drop_cache(offset, out.len() as u64);
         self.progress.done += out.len() as u64;
         Ok(())

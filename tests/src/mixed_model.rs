@@ -28,6 +28,15 @@ pub fn gguf(seed: u64) -> Vec<u8> {
 
 /// The same, with more in front of its tensors.
 pub fn gguf_with(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> Vec<u8> {
+    let output = Random(!seed).matrix(Q6_K, WIDTH, VOCABULARY);
+    let shape = [WIDTH, VOCABULARY];
+    tied(seed, more)
+        .tensor("output.weight", &shape, ggml_type(Q6_K), &output)
+        .finish()
+}
+
+/// The same without an output matrix: the embedding is one too.
+pub fn tied(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> GgufWriter {
     let mut random = Random(seed);
     let mut file = more(metadata()).tensor(
         "token_embd.weight",
@@ -56,15 +65,7 @@ pub fn gguf_with(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> Vec<
             file = file.tensor(&name, &[WIDTH], F32, &random.norm());
         }
     }
-    let output = random.matrix(Q6_K, WIDTH, VOCABULARY);
     file.tensor("output_norm.weight", &[WIDTH], F32, &random.norm())
-        .tensor(
-            "output.weight",
-            &[WIDTH, VOCABULARY],
-            ggml_type(Q6_K),
-            &output,
-        )
-        .finish()
 }
 
 fn metadata() -> GgufWriter {

@@ -287,7 +287,14 @@ fn termination_ends_a_wait_for_the_prompt() {
 
 #[test]
 fn file_that_shrinks_under_a_run_is_explained() {
-    let model = scratch("shrinks.gguf", &mixed_model::gguf(11));
+    // An embedding that is read from the file, and none: then it is a page of a text that is gone.
+    let tied = mixed_model::tied(11, |metadata| metadata).finish();
+    for (name, bytes) in [("row", mixed_model::gguf(11)), ("page", tied)] {
+        shrink_under_a_run(&scratch(&format!("shrinks-{name}.gguf"), &bytes));
+    }
+}
+
+fn shrink_under_a_run(model: &str) {
     let run = [
         "--raw",
         "-p",
@@ -300,7 +307,7 @@ fn file_that_shrinks_under_a_run_is_explained() {
         "--ids",
     ];
     let mut child = Command::new(HOST.linked())
-        .args(["-m", &model])
+        .args(["-m", model])
         .args(run)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -312,12 +319,13 @@ fn file_that_shrinks_under_a_run_is_explained() {
     stdout.read_exact(&mut [0]).expect("a first byte");
     let file = fs::OpenOptions::new()
         .write(true)
-        .open(&model)
+        .open(model)
         .expect("the model");
     file.set_len(0).expect("it shrinks");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(5));
     let logs = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(logs.contains("became shorter while it was read"), "{logs}");
     assert!(logs.ends_with("code=5 finish=error\n"), "{logs}");
 }
 

@@ -321,22 +321,25 @@ fn drop_cache(file: &str) {
 
 #[test]
 fn cold_load_reads_each_byte_once() {
-    let (gguf, image) = (tinyllama(), packed_tinyllama());
-    fs::File::open(image)
-        .and_then(|file| file.sync_all())
-        .expect("on the storage");
-    for (file, more) in [
-        (gguf.as_str(), None),
-        (image, Some("--prefault")),
-        (image, None),
-    ] {
+    // Files that no other test has in use.
+    let scratch = |name: &str| {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (gguf, image) = (scratch("memory-cold.gguf"), scratch("memory-cold.rush"));
+    fs::copy(smollm2(), &gguf).expect("a copy");
+    let output = run_host(&["pack", &gguf, &image], b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let cases = [(&gguf, None), (&image, Some("--prefault")), (&image, None)];
+    for (file, more) in cases {
+        let written = fs::File::open(file).and_then(|file| file.sync_all());
+        written.expect("only what is on the storage can be dropped");
         drop_cache(file);
         let run = watched::reads(&[&short_run(file)[..], more.as_slice()].concat());
         assert_eq!(run.output.code, 0, "{}", run.output.stderr);
         let size = fs::metadata(file).expect("a file").len();
         println!("{file} {more:?}: {} bytes read, {size} there", run.most);
-        // Tests beside this one use the same files; and the embedding is not read.
-        assert!(run.most >= size / 2, "it was cold");
+        assert!(run.most >= size / 10 * 9, "it was not cold");
         assert!(run.most <= size + MIB, "{} of {size}", run.most);
     }
 }

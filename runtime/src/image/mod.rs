@@ -240,25 +240,20 @@ impl<'a> Image<'a> {
         let mut buffer = [0; 32 * 1024];
         for entry in self.entries.iter().map(Entry::read) {
             let named = |tensor: &TensorInfo<'_>| tensor.record == entry.record;
-            let tensor = || {
-                let name = gguf.tensors().find(named).map_or("?", |tensor| tensor.name);
-                Name::new(name)
-            };
+            let name = || gguf.tensors().find(named).map_or("?", |tensor| tensor.name);
             let mut hash = Xxh64::new(0);
             for at in (0..entry.bytes).step_by(buffer.len()) {
                 let len = (entry.bytes - at).min(buffer.len() as u64);
                 let part = &mut buffer[..len as usize];
                 let read = file.read_exact_at(part, entry.offset + at);
-                read.map_err(|errno| LoadError::Read {
-                    tensor: tensor(),
-                    errno,
-                })?;
+                read.map_err(|errno| LoadError::of_read(name(), errno))?;
                 hash.update(part);
                 progress.done += len;
                 progress.show(progress.done);
             }
             if hash.digest() != entry.hash {
-                return Err(ImageError::TensorHash { tensor: tensor() }.into());
+                let tensor = Name::new(name());
+                return Err(ImageError::TensorHash { tensor }.into());
             }
         }
         Ok(())

@@ -97,10 +97,7 @@ impl FileRows {
     ) -> Result<(), LoadError> {
         let at = self.offset + u64::from(index) * raw.len() as u64;
         let read = self.file.read_exact_at(raw, at);
-        read.map_err(|errno| LoadError::Read {
-            tensor: Name::new(EMBEDDING),
-            errno,
-        })?;
+        read.map_err(|errno| LoadError::of_read(EMBEDDING, errno))?;
         let mut rows = [None; 8];
         rows[0] = Some(&*raw);
         pack_group(self.format, rows, self.columns, packed);
