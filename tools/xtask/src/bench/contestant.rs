@@ -54,7 +54,7 @@ impl Contestant {
     /// What `--against NAME` means: the peer by its name, or else a build of rushlight.
     pub fn named(name: &str) -> Result<Self> {
         if name == LLAMA_CPP {
-            return Ok(Contestant::LlamaBench(peer::ensure()?));
+            return Ok(Contestant::LlamaBench(peer::ensure(peer::BENCH)?));
         }
         match fs::canonicalize(name) {
             Ok(binary) => Ok(Contestant::Rushlight(binary)),
