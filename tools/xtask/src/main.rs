@@ -20,6 +20,7 @@ mod model;
 mod peer;
 mod perf_log;
 mod setup;
+mod synth;
 mod test;
 mod vocab;
 mod workspace;
