@@ -10,6 +10,8 @@ use anyhow::{Context, Result};
 use crate::fetch::Fetch;
 use crate::{apt, command, llama_cpp, workspace};
 
+/// What `--against` calls the peer.
+pub const NAME: &str = "llama.cpp";
 /// Measures speed.
 pub const BENCH: &str = "llama-bench";
 /// Completes a prompt and ends: a run like one of ours.
