@@ -29,14 +29,14 @@ struct Options<'a> {
 /// Measures, prints the result, and fails if rushlight takes more than it may.
 pub fn run(arguments: &[&str]) -> Result<()> {
     let options = parse(arguments)?;
-    if !command::exists("time") {
-        apt::install("time", "measuring memory")?;
-    }
+    let model = model::ensure(options.model)?;
     let peer = match options.against {
         true => Some(peer::ensure(peer::COMPLETION)?),
         false => None,
     };
-    let model = model::ensure(options.model)?;
+    if !command::exists("time") {
+        apt::install("time", "measuring memory")?;
+    }
     let ours = build::board(&board::named(board::HOST)?)?;
     let machine = Machine::here()?;
     let settings = Settings {

@@ -76,6 +76,31 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sha2::{Digest, Sha256};
+
+    use crate::fetch;
+
+    /// What the checksum of the whole says in a minute, this says at once, under emulation too.
+    #[test]
+    fn rows_are_the_same_on_every_machine() {
+        let mut hash = Sha256::new();
+        for (kind, columns) in [(Kind::Q4K, 2048), (Kind::Q6K, 5632), (Kind::F32, 2048)] {
+            let tensor = Tensor {
+                name: String::new(),
+                kind,
+                columns,
+                rows: 2,
+                deviation: 1.0 / (columns as f32).sqrt(),
+            };
+            let mut bytes = vec![0; kind.row_bytes(columns)];
+            for index in 0..2 {
+                row(7, &tensor, index, &mut bytes);
+                hash.update(&bytes);
+            }
+        }
+        let expected = "162c62d49265eed9cda4cdbc2c84fbae94b0685aee74eded093729c2c9b562bf";
+        fetch::check(hash, expected).unwrap();
+    }
 
     #[test]
     fn weights_are_centred_and_deviate_as_asked() {
