@@ -17,13 +17,15 @@ use crate::machine::{self, Machine};
 use crate::{apt, board, build, command, model, peer};
 
 const USAGE: &str = "\
-usage: cargo xtask memory [--against llama.cpp] [--model NAME] [--context N]
-Default: tinyllama-synth, context 2048, a thread for each core. Fails if a bound is exceeded.";
+usage: cargo xtask memory [--against llama.cpp] [--model NAME] [--context N] [--fill]
+Default: tinyllama-synth, context 2048, a thread for each core. The prompt is short, or with --fill
+it fills the context, which takes minutes. Fails if a bound is exceeded.";
 
 struct Options<'a> {
     against: bool,
     model: &'a str,
     context: usize,
+    fill: bool,
 }
 
 /// Measures, prints the result, and fails if rushlight takes more than it may.
@@ -41,6 +43,7 @@ pub fn run(arguments: &[&str]) -> Result<()> {
     let machine = Machine::here()?;
     let settings = Settings {
         context: options.context,
+        fill: options.fill,
         threads: machine.cores,
     };
 
@@ -79,6 +82,7 @@ fn parse<'a>(arguments: &'a [&'a str]) -> Result<Options<'a>> {
         against: false,
         model: model::SYNTHETIC,
         context: 2048,
+        fill: false,
     };
     let mut flags = Flags::new(arguments, USAGE);
     while let Some(flag) = flags.next() {
@@ -89,11 +93,12 @@ fn parse<'a>(arguments: &'a [&'a str]) -> Result<Options<'a>> {
             },
             "--model" => options.model = flags.value()?,
             "--context" => options.context = flags.parsed()?,
+            "--fill" => options.fill = true,
             _ => return flags.unknown(),
         }
     }
-    if options.context == 0 {
-        return flags.wrong("--context counts from 1");
+    if options.context < way::CONTEXT_MIN {
+        return flags.wrong(&format!("--context counts from {}", way::CONTEXT_MIN));
     }
     Ok(options)
 }

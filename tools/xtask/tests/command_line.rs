@@ -77,7 +77,7 @@ fn bench_against_what_is_not_there_is_a_usage_error() {
 fn memory_against_what_is_not_known_is_a_usage_error() {
     for (arguments, reason) in [
         (["--against", "ollama"], "cannot compare with `ollama`"),
-        (["--context", "0"], "counts from 1"),
+        (["--context", "8"], "counts from 64"),
         (["--model", "no-such-model"], "no-such-model"),
     ] {
         let output = xtask(&[&["memory"], &arguments[..]].concat());

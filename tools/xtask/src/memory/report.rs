@@ -27,10 +27,15 @@ impl Report<'_> {
     /// A table for a page or a terminal.
     pub fn table(&self) -> String {
         let Machine { cpu, cores } = &self.machine;
-        let Settings { context, threads } = self.settings;
+        let Settings {
+            context,
+            fill,
+            threads,
+        } = self.settings;
+        let prompt = if fill { "that fills it" } else { "of a line" };
         let mut text = format!(
             "{cpu}, {cores} cores; {}\n\
-             {}, context {context}, KV f16, {threads} threads\n\n\
+             {}, context {context}, a prompt {prompt}, KV f16, {threads} threads\n\n\
              | program | weights | peak RSS, MiB | to ours | planned, MiB | load, ms |\n\
              |---|---|--:|--:|--:|--:|\n",
             self.date, self.model
@@ -93,6 +98,7 @@ mod tests {
             model: "m",
             settings: Settings {
                 context: 64,
+                fill: false,
                 threads: 2,
             },
             machine: Machine {

@@ -41,6 +41,8 @@ impl std::fmt::Display for Mode {
 #[derive(Clone, Copy)]
 pub struct Settings {
     pub context: usize,
+    /// Whether the prompt fills the context.
+    pub fill: bool,
     pub threads: usize,
 }
 
@@ -111,10 +113,16 @@ fn output() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// A run that is short, as loading is what takes memory, and the same for everybody.
+/// The prompt, a token in every vocabulary, as often as asked for.
+const WORD: &str = " the";
+/// How often in a short prompt.
+const SHORT: usize = 8;
+/// What a long prompt leaves of the context: for the answer, and what a tokenizer adds.
+const ROOM: usize = 16;
+/// The least context that all of this fits into.
+pub const CONTEXT_MIN: usize = 64;
+/// A short answer, the same for everybody.
 const RUN: &[&str] = &[
-    "-p",
-    "The cheapest light there is",
     "-n",
     "8",
     "--ignore-eos",
@@ -141,6 +149,7 @@ impl Way {
         let mut time = Command::new("time");
         time.arg("-v").arg("-o").arg(&told);
         time.arg(&self.binary).arg("-m").arg(&self.file).args(RUN);
+        time.arg("-f").arg(prompt(settings)?);
         time.args(["-c", &settings.context.to_string()]);
         time.args(["-t", &settings.threads.to_string()]);
         match self.mode {
@@ -161,6 +170,18 @@ impl Way {
             plan_kib: figure(&log, "plan_kb"),
         })
     }
+}
+
+/// Writes the prompt.
+fn prompt(settings: &Settings) -> Result<PathBuf> {
+    let words = if settings.fill {
+        settings.context - ROOM
+    } else {
+        SHORT
+    };
+    let file = output()?.join("prompt");
+    fs::write(&file, WORD.repeat(words))?;
+    Ok(file)
 }
 
 /// The number behind the first `label`.
