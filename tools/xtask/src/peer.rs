@@ -1,4 +1,4 @@
-//! The peer: llama.cpp's own benchmark, built once for this machine.
+//! The peer: llama.cpp's own programs, built once for this machine.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,17 @@ use anyhow::{Context, Result};
 use crate::fetch::Fetch;
 use crate::{apt, command, llama_cpp, workspace};
 
-const PROGRAM: &str = "llama-bench";
+/// What `--against` calls the peer.
+pub const NAME: &str = "llama.cpp";
+/// Measures speed.
+pub const BENCH: &str = "llama-bench";
+/// Completes a prompt and ends: a run like one of ours.
+pub const COMPLETION: &str = "llama-completion";
+/// All that is built. What takes minutes is the library below them, so they are built together.
+const PROGRAMS: [&str; 2] = [BENCH, COMPLETION];
 
-/// How the peer is built: for this very CPU and with all its kernels, as one file, and without
-/// the parts that a benchmark does not call.
+/// How the peer is built: for this very CPU and with all its kernels, each program as one file,
+/// and without the parts that these do not call.
 const OPTIONS: [&str; 9] = [
     "-DCMAKE_BUILD_TYPE=Release",
     "-DGGML_NATIVE=ON",
@@ -26,11 +33,10 @@ const OPTIONS: [&str; 9] = [
     "-DLLAMA_BUILD_APP=OFF",
 ];
 
-/// The path of the peer's benchmark, which is built first where it is missing.
-pub fn ensure() -> Result<PathBuf> {
+/// The path of the peer's program called `name`, which is built first where it is missing.
+pub fn ensure(name: &str) -> Result<PathBuf> {
     let folder = workspace::cache().join("peer");
-    // The version is in the name, so that a new pin is built anew.
-    let path = folder.join(format!("{PROGRAM}-{}", llama_cpp::VERSION));
+    let path = place(&folder, name);
     if path.is_file() {
         return Ok(path);
     }
@@ -44,15 +50,29 @@ pub fn ensure() -> Result<PathBuf> {
         if work.exists() {
             fs::remove_dir_all(&work)?;
         }
-        build(&work, &path).context("cannot build llama.cpp to compare with")?;
+        build(&work, &missing(&folder)).context("cannot build llama.cpp to compare with")?;
         fs::remove_dir_all(&work)?;
     }
     Ok(path)
 }
 
-/// Fetches the sources and builds them inside the folder `work`, then moves the program `to` its
+/// Where a program lies. The version is in the name, so that a new pin is built anew.
+fn place(folder: &Path, program: &str) -> PathBuf {
+    folder.join(format!("{program}-{}", llama_cpp::VERSION))
+}
+
+/// The programs that are not there yet, and their places.
+fn missing(folder: &Path) -> Vec<(&'static str, PathBuf)> {
+    PROGRAMS
+        .into_iter()
+        .map(|program| (program, place(folder, program)))
+        .filter(|(_, place)| !place.is_file())
+        .collect()
+}
+
+/// Fetches the sources and builds the programs inside the folder `work`, then moves each to its
 /// place.
-fn build(work: &Path, to: &Path) -> Result<()> {
+fn build(work: &Path, programs: &[(&str, PathBuf)]) -> Result<()> {
     for (program, package) in [("cmake", "cmake"), ("make", "make"), ("g++", "g++")] {
         if !command::exists(program) {
             apt::install(package, "building llama.cpp")?;
@@ -78,8 +98,26 @@ fn build(work: &Path, to: &Path) -> Result<()> {
     let jobs = thread::available_parallelism()?.to_string();
     let mut build = Command::new("cmake");
     build.arg("--build").arg(&output);
-    build.args(["--target", PROGRAM, "--parallel", &jobs]);
+    build.args(["--parallel", &jobs, "--target"]);
+    build.args(programs.iter().map(|(program, _)| program));
     command::run_quietly(&mut build)?;
-    fs::rename(output.join("bin").join(PROGRAM), to)?;
+    for (program, place) in programs {
+        fs::rename(output.join("bin").join(program), place)?;
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_that_is_there_is_not_built_again() {
+        let folder = std::env::temp_dir().join(format!("xtask-peer-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        assert_eq!(missing(&folder).len(), PROGRAMS.len());
+        fs::write(place(&folder, BENCH), "").unwrap();
+        assert_eq!(missing(&folder), [(COMPLETION, place(&folder, COMPLETION))]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -21,6 +21,7 @@ pub fn run() -> Result<()> {
     }
     model::ensure(model::DEFAULT)?;
     vocab::ensure()?;
+    model::ensure(model::SYNTHETIC)?;
     eprintln!(
         "setup: ready; downloads are in {}",
         workspace::cache().display()

@@ -12,6 +12,9 @@ use crate::{llama_cpp, workspace};
 /// Where the files lie among the sources.
 const FOLDER: &str = "models";
 
+/// The vocabulary of Llama 2.
+const LLAMA_SPM: &str = "ggml-vocab-llama-spm.gguf";
+
 /// A file of the archive.
 struct Member {
     name: &'static str,
@@ -27,7 +30,7 @@ const fn member(name: &'static str, bytes: u64, sha256: &'static str) -> Member 
 
 static MEMBERS: [Member; 9] = [
     member(
-        "ggml-vocab-llama-spm.gguf",
+        LLAMA_SPM,
         723_869,
         "16c3724582d59aa8bf84711894e833f916ee46a31d80e21312759c48bf8d0e69",
     ),
@@ -87,15 +90,20 @@ pub fn ensure() -> Result<()> {
     Ok(())
 }
 
+/// Where the vocabulary of Llama 2, which is TinyLlama's too, lies once [`ensure`] has been called.
+pub fn llama_spm() -> PathBuf {
+    place(LLAMA_SPM)
+}
+
 fn missing() -> Vec<&'static Member> {
     MEMBERS
         .iter()
-        .filter(|member| !member.pin.is_at(&place(member)))
+        .filter(|member| !member.pin.is_at(&place(member.name)))
         .collect()
 }
 
-fn place(member: &Member) -> PathBuf {
-    workspace::cache().join("vocab").join(member.name)
+fn place(name: &str) -> PathBuf {
+    workspace::cache().join("vocab").join(name)
 }
 
 fn download(wanted: &[&'static Member], fetch: &Fetch) -> Result<()> {
@@ -105,7 +113,7 @@ fn download(wanted: &[&'static Member], fetch: &Fetch) -> Result<()> {
         if let Some(member) = wanted.iter().copied().find(|member| is_here(member)) {
             let mut file = fetch.file(&member.pin)?;
             io::copy(source, &mut file)?;
-            file.finish(&place(member))?;
+            file.finish(&place(member.name))?;
             found += 1;
         }
         Ok(())

@@ -19,7 +19,13 @@ fn unknown_model_is_a_usage_error_that_lists_all() {
         let output = xtask(arguments);
         assert_eq!(output.status.code(), Some(2));
         assert!(output.stdout.is_empty());
-        for name in ["smollm2", "gemma3-270m", "qwen2.5-0.5b", "qwen2.5-1.5b"] {
+        for name in [
+            "smollm2",
+            "gemma3-270m",
+            "qwen2.5-0.5b",
+            "qwen2.5-1.5b",
+            "tinyllama-synth",
+        ] {
             assert!(text(&output.stderr).contains(name), "{name}");
         }
     }
@@ -61,6 +67,20 @@ fn bench_against_what_is_not_there_is_a_usage_error() {
         (["--runs", "0"], "count from 1"),
     ] {
         let output = xtask(&[&["bench"], &arguments[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(reason), "{arguments:?}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn memory_against_what_is_not_known_is_a_usage_error() {
+    for (arguments, reason) in [
+        (["--against", "ollama"], "cannot compare with `ollama`"),
+        (["--context", "8"], "counts from 64"),
+        (["--model", "no-such-model"], "no-such-model"),
+    ] {
+        let output = xtask(&[&["memory"], &arguments[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(text(&output.stderr).contains(reason), "{arguments:?}");
         assert!(output.stdout.is_empty());

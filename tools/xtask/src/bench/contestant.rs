@@ -5,12 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
+use crate::log::figure;
 use crate::{command, exit, peer, workspace};
-
-/// What `--against` calls the peer.
-const LLAMA_CPP: &str = "llama.cpp";
 
 /// One phase of a run, measured alone.
 pub struct Test {
@@ -53,14 +50,17 @@ pub enum Contestant {
 impl Contestant {
     /// What `--against NAME` means: the peer by its name, or else a build of rushlight.
     pub fn named(name: &str) -> Result<Self> {
-        if name == LLAMA_CPP {
-            return Ok(Contestant::LlamaBench(peer::ensure()?));
+        if name == peer::NAME {
+            return Ok(Contestant::LlamaBench(peer::ensure(peer::BENCH)?));
         }
         match fs::canonicalize(name) {
             Ok(binary) => Ok(Contestant::Rushlight(binary)),
             Err(error) => exit::usage(
                 &format!("cannot compare with `{name}`: {error}"),
-                &format!("--against takes {LLAMA_CPP} or the path of a build of rushlight"),
+                &format!(
+                    "--against takes {} or the path of a build of rushlight",
+                    peer::NAME
+                ),
             ),
         }
     }
@@ -99,25 +99,4 @@ fn prompt(test: &Test) -> Result<PathBuf> {
     fs::create_dir_all(folder)?;
     fs::write(&file, ids.collect::<String>())?;
     Ok(file)
-}
-
-/// The number called `field` in the last of the JSON lines that has one.
-fn figure(lines: &str, field: &str) -> Option<f64> {
-    lines.lines().rev().find_map(|line| {
-        let object: Value = serde_json::from_str(line).ok()?;
-        object[field].as_f64()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::figure;
-
-    #[test]
-    fn figure_is_found_among_other_lines() {
-        let log = "{\"event\":\"load\",\"ms\":3}\nwarning\n{\"event\":\"end\",\"tok_s\":52.5}\n";
-        assert_eq!(figure(log, "tok_s"), Some(52.5));
-        assert_eq!(figure(log, "event"), None);
-        assert_eq!(figure("", "tok_s"), None);
-    }
 }
