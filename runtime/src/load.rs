@@ -12,7 +12,6 @@ use crate::model::{ConfigError, Matrix};
 use crate::progress::Progress;
 use crate::sys::{Errno, Fd, Team};
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use kernels_asm::format::WeightFormat;
 use kernels_asm::pack::pack_group;
 
 /// Staging that is aimed at, of all members together: enough for the storage to stream, little
@@ -104,11 +103,16 @@ impl Stream<'_> {
     pub fn pack(
         &mut self,
         tensor: &TensorInfo<'_>,
-        format: WeightFormat,
+        matrix: &Matrix<'_>,
         first: usize,
         out: &mut [u8],
     ) -> Result<(), LoadError> {
-        let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
+        let Matrix {
+            format,
+            rows,
+            columns,
+            ..
+        } = *matrix;
         let (row_bytes, group_bytes) = (format.row_bytes(columns), format.group_bytes(columns));
         let (file, offset) = (self.file, self.gguf.file_offset(tensor));
         let staging = self.staging.len() / self.team.len();
@@ -185,34 +189,18 @@ impl<'m> Source<'m> for Loader<'_, 'm> {
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'m>,
-        format: WeightFormat,
-    ) -> Result<Matrix<'m>, LoadError> {
-        let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
-        let packed = self.model.alloc::<u8>(format.packed_bytes(rows, columns))?;
-        self.stream.pack(tensor, format, 0, packed)?;
-        Ok(Matrix {
-            name: tensor.name,
-            format,
-            rows,
-            columns,
-            packed,
-        })
+        matrix: &Matrix<'m>,
+    ) -> Result<&'m [u8], LoadError> {
+        let packed = self.model.alloc::<u8>(matrix.packed_bytes())?;
+        self.stream.pack(tensor, matrix, 0, packed)?;
+        Ok(packed)
     }
 
-    fn rows(
-        &mut self,
-        tensor: &TensorInfo<'_>,
-        format: WeightFormat,
-    ) -> Result<FileRows, LoadError> {
-        Ok(FileRows {
-            file: self.stream.file,
-            offset: self.stream.gguf.file_offset(tensor),
-            format,
-            columns: tensor.shape[0] as usize,
-        })
+    fn rows(&mut self, tensor: &TensorInfo<'m>, _: &FileRows) -> Result<(Fd, u64), LoadError> {
+        Ok((self.stream.file, self.stream.gguf.file_offset(tensor)))
     }
 
-    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'m [f32], LoadError> {
+    fn vector(&mut self, tensor: &TensorInfo<'m>) -> Result<&'m [f32], LoadError> {
         let vector = self.model.alloc::<f32>(tensor.shape[0] as usize)?;
         let mut bytes = [0; 4096];
         let mut at = 0;

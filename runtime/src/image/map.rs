@@ -7,7 +7,6 @@ use crate::load::{LoadError, copy_floats};
 use crate::model::Matrix;
 use crate::model::weights::{FileRows, Source};
 use crate::sys::Fd;
-use kernels_asm::format::WeightFormat;
 
 /// Weights where they lie in the image.
 pub struct Mapped<'l, 'm> {
@@ -23,33 +22,17 @@ impl<'m> Source<'m> for Mapped<'_, 'm> {
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'m>,
-        format: WeightFormat,
-    ) -> Result<Matrix<'m>, LoadError> {
-        let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
-        let bytes = format.packed_bytes(rows, columns);
-        Ok(Matrix {
-            name: tensor.name,
-            format,
-            rows,
-            columns,
-            packed: self.image.mapped(tensor, bytes as u64)?,
-        })
+        matrix: &Matrix<'m>,
+    ) -> Result<&'m [u8], LoadError> {
+        Ok(self.image.mapped(tensor, matrix.packed_bytes() as u64)?)
     }
 
-    fn rows(
-        &mut self,
-        tensor: &TensorInfo<'_>,
-        format: WeightFormat,
-    ) -> Result<FileRows, LoadError> {
-        Ok(FileRows {
-            file: self.file,
-            offset: self.image.find(tensor, tensor.bytes)?.offset,
-            format,
-            columns: tensor.shape[0] as usize,
-        })
+    fn rows(&mut self, tensor: &TensorInfo<'m>, _: &FileRows) -> Result<(Fd, u64), LoadError> {
+        let entry = self.image.find(tensor, tensor.bytes)?;
+        Ok((self.file, entry.offset))
     }
 
-    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'m [f32], LoadError> {
+    fn vector(&mut self, tensor: &TensorInfo<'m>) -> Result<&'m [f32], LoadError> {
         let vector = self.model.alloc::<f32>(tensor.shape[0] as usize)?;
         copy_floats(self.image.mapped(tensor, tensor.bytes)?, vector);
         Ok(vector)

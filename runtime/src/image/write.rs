@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::sys::{self, Errno, Fd, FileKind, STACK_BYTES, Team};
 use core::ffi::CStr;
 use heapless::Vec;
-use kernels_asm::format::{LAYOUT, WeightFormat};
+use kernels_asm::format::LAYOUT;
 use xxhash_rust::xxh64::Xxh64;
 
 /// Packed bytes that are aimed at between two writes.
@@ -136,21 +136,24 @@ fn write(
     let mut team = Team::start(cpus, stacks).map_err(Error::System)?;
     let header = scope.alloc::<u8>(header_bytes)?;
     let start = (header_bytes as u64).next_multiple_of(DATA_ALIGNMENT);
+    let matrices = start + sizes.vectors as u64;
     let mut packer = Packer {
         stream: Stream {
             gguf: &model.gguf,
             file: model.file,
             team: &mut team,
             staging: scope.alloc(staging)?,
-            progress: Progress::new(log, "pack", sizes.raw),
+            progress: Progress::new(log, "pack", sizes.raw + sizes.rows),
         },
         window: scope.alloc(window)?,
         file,
         entries: header[PREAMBLE_BYTES..].as_chunks_mut().0,
         count: 0,
-        vectors_end: start,
-        end: start + sizes.vectors as u64,
-        weights_end: start + sizes.vectors as u64,
+        next_vector: start,
+        next_matrix: matrices,
+        next_rows: matrices + sizes.packed.iter().sum::<usize>() as u64,
+        weights_end: matrices,
+        end: matrices,
     };
     Weights::gather(&model.gguf, config, &mut packer)?;
     let (size, weights_end) = (packer.end, packer.weights_end);
@@ -194,13 +197,16 @@ struct Packer<'l> {
     entries: &'l mut [[u8; ENTRY_BYTES]],
     /// Entries that are filled in.
     count: usize,
-    /// Where the last vector of floats ends: all of them are in front, on a page or two, since
-    /// a run copies them.
-    vectors_end: u64,
-    /// Where the last other tensor ends.
-    end: u64,
-    /// Where the last tensor ends that is to be mapped.
+    /// Where the next vector goes: all are in front, on a page or two, since a run copies them.
+    next_vector: u64,
+    /// Where the next matrix goes: all are behind the vectors.
+    next_matrix: u64,
+    /// Where rows go that are not to be mapped: behind the matrices.
+    next_rows: u64,
+    /// Where the last matrix ends.
     weights_end: u64,
+    /// Where the last tensor ends.
+    end: u64,
 }
 
 /// A tensor in the making.
@@ -209,20 +215,20 @@ struct Part {
     hash: Xxh64,
 }
 
-impl Packer<'_> {
-    fn begin(&self, tensor: &TensorInfo<'_>, after: u64) -> Part {
-        let offset = after.next_multiple_of(TENSOR_ALIGNMENT);
-        Part {
-            entry: Entry {
-                record: tensor.record,
-                offset,
-                bytes: 0,
-                hash: 0,
-            },
-            hash: Xxh64::new(0),
-        }
+impl Part {
+    fn new(tensor: &TensorInfo<'_>, offset: u64) -> Part {
+        let entry = Entry {
+            record: tensor.record,
+            offset,
+            bytes: 0,
+            hash: 0,
+        };
+        let hash = Xxh64::new(0);
+        Part { entry, hash }
     }
+}
 
+impl Packer<'_> {
     /// Appends the first `len` bytes of the window.
     fn append(&mut self, part: &mut Part, len: usize) -> Result<(), LoadError> {
         let bytes = &self.window[..len];
@@ -233,12 +239,26 @@ impl Packer<'_> {
         written.map_err(|errno| LoadError::Write { errno })
     }
 
-    /// Enters a whole tensor in the table. Returns where it ends.
-    fn enter(&mut self, mut part: Part) -> u64 {
+    /// Enters a whole tensor in the table. Returns where it ends, and where the next may start.
+    fn enter(&mut self, mut part: Part) -> (u64, u64) {
         part.entry.hash = part.hash.digest();
         self.entries[self.count] = part.entry.write();
         self.count += 1;
-        part.entry.offset + part.entry.bytes
+        let end = part.entry.offset + part.entry.bytes;
+        self.end = self.end.max(end);
+        (end, end.next_multiple_of(TENSOR_ALIGNMENT))
+    }
+
+    /// Copies the bytes of a tensor as they are.
+    fn copy(&mut self, tensor: &TensorInfo<'_>, offset: u64) -> Result<Part, LoadError> {
+        let mut part = Part::new(tensor, offset);
+        while part.entry.bytes < tensor.bytes {
+            let at = part.entry.bytes;
+            let len = (tensor.bytes - at).min(self.window.len() as u64) as usize;
+            self.stream.read(tensor, at, &mut self.window[..len])?;
+            self.append(&mut part, len)?;
+        }
+        Ok(part)
     }
 }
 
@@ -246,58 +266,33 @@ impl<'m> Source<'m> for Packer<'_> {
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'m>,
-        format: WeightFormat,
-    ) -> Result<Matrix<'m>, LoadError> {
-        let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
-        let (groups, group_bytes) = (rows.div_ceil(8), format.group_bytes(columns));
+        matrix: &Matrix<'m>,
+    ) -> Result<&'m [u8], LoadError> {
+        let (groups, group_bytes) = (
+            matrix.rows.div_ceil(8),
+            matrix.format.group_bytes(matrix.columns),
+        );
         let step = self.window.len() / group_bytes;
-        let mut part = self.begin(tensor, self.end);
+        let mut part = Part::new(tensor, self.next_matrix);
         for first in (0..groups).step_by(step) {
             let len = step.min(groups - first) * group_bytes;
-            self.stream
-                .pack(tensor, format, first, &mut self.window[..len])?;
+            let window = &mut self.window[..len];
+            self.stream.pack(tensor, matrix, first, window)?;
             self.append(&mut part, len)?;
         }
-        self.end = self.enter(part);
-        self.weights_end = self.end;
-        Ok(Matrix {
-            name: tensor.name,
-            format,
-            rows,
-            columns,
-            packed: &[],
-        })
+        (self.weights_end, self.next_matrix) = self.enter(part);
+        Ok(&[])
     }
 
-    /// The rows as they are, in the last place: the order in which `gather` asks.
-    fn rows(
-        &mut self,
-        tensor: &TensorInfo<'_>,
-        format: WeightFormat,
-    ) -> Result<FileRows, LoadError> {
-        let mut part = self.begin(tensor, self.end);
-        while part.entry.bytes < tensor.bytes {
-            let at = part.entry.bytes;
-            let len = (tensor.bytes - at).min(self.window.len() as u64) as usize;
-            self.stream.read(tensor, at, &mut self.window[..len])?;
-            self.append(&mut part, len)?;
-        }
-        self.end = self.enter(part);
-        let columns = tensor.shape[0] as usize;
-        Ok(FileRows {
-            file: Fd::NONE,
-            offset: 0,
-            format,
-            columns,
-        })
+    fn rows(&mut self, tensor: &TensorInfo<'m>, _: &FileRows) -> Result<(Fd, u64), LoadError> {
+        let part = self.copy(tensor, self.next_rows)?;
+        (_, self.next_rows) = self.enter(part);
+        Ok((Fd::NONE, 0))
     }
 
-    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'static [f32], LoadError> {
-        let mut part = self.begin(tensor, self.vectors_end);
-        let len = tensor.bytes as usize;
-        self.stream.read(tensor, 0, &mut self.window[..len])?;
-        self.append(&mut part, len)?;
-        self.vectors_end = self.enter(part);
+    fn vector(&mut self, tensor: &TensorInfo<'m>) -> Result<&'m [f32], LoadError> {
+        let part = self.copy(tensor, self.next_vector)?;
+        (_, self.next_vector) = self.enter(part);
         Ok(&[])
     }
 }

@@ -1,7 +1,8 @@
 //! Tensors to packed weights.
 //!
-//! [`Weights::gather`] walks the tensors that a Llama model needs once, and asks a [`Source`] for
-//! each, so that none of the sources can forget a tensor:
+//! [`Weights::shapes`] finds the tensors that a Llama model needs and checks them. Then
+//! [`Weights::gather`] asks a [`Source`] for each, in the order of the file, so that storage is
+//! read from front to back, and no source can forget a tensor:
 //!
 //! - [`Sizes`] only adds up what the packed weights will take, for the plan
 //! - [`Loader`](crate::load::Loader) reads a GGUF file and packs
@@ -37,6 +38,11 @@ impl<'m> Matrix<'m> {
     /// Rows with those that fill up the last group.
     pub fn rows_padded(&self) -> usize {
         self.rows.next_multiple_of(8)
+    }
+
+    /// Bytes of all of it packed.
+    pub fn packed_bytes(&self) -> usize {
+        self.format.packed_bytes(self.rows, self.columns)
     }
 
     /// The packed bytes of `len` rows from `start`, both multiples of eight.
@@ -129,28 +135,32 @@ pub struct Weights<'m> {
 
 /// Where weights come from.
 pub trait Source<'m> {
-    /// The packed form of a matrix.
+    /// The packed bytes of a matrix.
+    ///
+    /// # Errors
+    /// They cannot be had.
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'m>,
-        format: WeightFormat,
-    ) -> Result<Matrix<'m>, LoadError>;
+        matrix: &Matrix<'m>,
+    ) -> Result<&'m [u8], LoadError>;
 
-    /// Where the rows of a matrix lie that no product needs.
-    fn rows(
-        &mut self,
-        tensor: &TensorInfo<'_>,
-        format: WeightFormat,
-    ) -> Result<FileRows, LoadError>;
+    /// The file and the place in it of rows that stay there.
+    ///
+    /// # Errors
+    /// They are not there.
+    fn rows(&mut self, tensor: &TensorInfo<'m>, rows: &FileRows) -> Result<(Fd, u64), LoadError>;
 
     /// A vector of floats.
-    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'m [f32], LoadError>;
+    ///
+    /// # Errors
+    /// It cannot be had.
+    fn vector(&mut self, tensor: &TensorInfo<'m>) -> Result<&'m [f32], LoadError>;
 }
 
-/// Finds tensors and checks them before the source sees them.
+/// Finds tensors and checks them.
 struct Tensors<'g, 'm> {
     gguf: &'g Gguf<'m>,
-    source: &'g mut dyn Source<'m>,
 }
 
 impl<'m> Tensors<'_, 'm> {
@@ -173,79 +183,159 @@ impl<'m> Tensors<'_, 'm> {
         Ok(info)
     }
 
-    fn find_matrix(
-        &self,
-        name: &str,
-        columns: usize,
-        rows: usize,
-    ) -> Result<(TensorInfo<'m>, WeightFormat), ConfigError> {
+    /// A matrix without its weights.
+    fn matrix(&self, name: &str, columns: usize, rows: usize) -> Result<Matrix<'m>, ConfigError> {
         let info = self.find(name, columns, rows)?;
         let format = info.kind.weight_format().ok_or(ConfigError::TensorType {
             tensor: Name::new(name),
             found: info.kind.name,
         })?;
-        Ok((info, format))
+        Ok(Matrix {
+            name: info.name,
+            format,
+            rows,
+            columns,
+            packed: &[],
+        })
     }
 
-    fn matrix(&mut self, name: &str, columns: usize, rows: usize) -> Result<Matrix<'m>, LoadError> {
-        let (info, format) = self.find_matrix(name, columns, rows)?;
-        self.source.matrix(&info, format)
-    }
-
-    fn rows(&mut self, name: &str, columns: usize, rows: usize) -> Result<FileRows, LoadError> {
-        let (info, format) = self.find_matrix(name, columns, rows)?;
-        self.source.rows(&info, format)
-    }
-
-    fn vector(&mut self, name: &str, len: usize) -> Result<&'m [f32], LoadError> {
+    /// A vector without its numbers.
+    fn vector(&self, name: &str, len: usize) -> Result<&'m [f32], ConfigError> {
         let info = self.find(name, len, 1)?;
-        if info.kind.name != "F32" {
-            let tensor = Name::new(name);
-            return Err(ConfigError::TensorType {
-                tensor,
-                found: info.kind.name,
-            }
-            .into());
+        match info.kind.name {
+            "F32" => Ok(&[]),
+            found => Err(ConfigError::TensorType {
+                tensor: Name::new(name),
+                found,
+            }),
         }
-        self.source.vector(&info)
+    }
+
+    fn layer(&self, config: &Config, index: usize) -> Result<Layer<'m>, ConfigError> {
+        let (width, hidden) = (config.width, config.hidden);
+        let (query, kv) = (config.query_width(), config.kv_width());
+        let name = |part: &str| {
+            let mut name = String::<64>::new();
+            let _ = write!(name, "blk.{index}.{part}.weight"); // the parts here are short
+            name
+        };
+        Ok(Layer {
+            attention_norm: self.vector(&name("attn_norm"), width)?,
+            query: self.matrix(&name("attn_q"), width, query)?,
+            key: self.matrix(&name("attn_k"), width, kv)?,
+            value: self.matrix(&name("attn_v"), width, kv)?,
+            output: self.matrix(&name("attn_output"), query, width)?,
+            feed_forward_norm: self.vector(&name("ffn_norm"), width)?,
+            gate: self.matrix(&name("ffn_gate"), width, hidden)?,
+            up: self.matrix(&name("ffn_up"), width, hidden)?,
+            down: self.matrix(&name("ffn_down"), hidden, width)?,
+        })
+    }
+}
+
+/// The place of a tensor in the weights.
+enum Slot<'w, 'm> {
+    Matrix(&'w mut Matrix<'m>),
+    Rows(&'w mut FileRows),
+    Vector(&'w mut &'m [f32]),
+}
+
+impl<'m> Layer<'m> {
+    /// The place of a part, as its tensor is named.
+    fn slot(&mut self, part: &str) -> Option<Slot<'_, 'm>> {
+        Some(match part {
+            "attn_norm" => Slot::Vector(&mut self.attention_norm),
+            "attn_q" => Slot::Matrix(&mut self.query),
+            "attn_k" => Slot::Matrix(&mut self.key),
+            "attn_v" => Slot::Matrix(&mut self.value),
+            "attn_output" => Slot::Matrix(&mut self.output),
+            "ffn_norm" => Slot::Vector(&mut self.feed_forward_norm),
+            "ffn_gate" => Slot::Matrix(&mut self.gate),
+            "ffn_up" => Slot::Matrix(&mut self.up),
+            "ffn_down" => Slot::Matrix(&mut self.down),
+            _ => return None,
+        })
     }
 }
 
 impl<'m> Weights<'m> {
-    /// Asks `source` for every tensor that `config` needs, in the order of a step.
+    /// All tensors that `config` needs, by shape and format, without their contents.
     ///
     /// # Errors
-    /// A tensor is missing, misshapen or of an unsupported type, or the source fails.
-    pub fn gather(
-        gguf: &Gguf<'m>,
-        config: &Config,
-        source: &mut dyn Source<'m>,
-    ) -> Result<Self, LoadError> {
-        let mut tensors = Tensors { gguf, source };
+    /// A tensor is missing, misshapen or of an unsupported type.
+    pub fn shapes(gguf: &Gguf<'m>, config: &Config) -> Result<Self, ConfigError> {
+        let tensors = Tensors { gguf };
         let (width, vocabulary) = (config.width, config.vocabulary);
         let mut layers = Vec::new();
         for index in 0..config.layers {
-            let layer = gather_layer(&mut tensors, config, index)?;
-            let _ = layers.push(layer); // `config` has at most LAYERS_MAX
+            let _ = layers.push(tensors.layer(config, index)?); // at most LAYERS_MAX, says `config`
         }
-        refuse_unknown(gguf, config)?;
-        let norm = tensors.vector("output_norm.weight", width)?;
+        let rows = tensors.matrix(EMBEDDING, width, vocabulary)?;
         let (output, embedding) = match gguf.tensor(OUTPUT) {
-            Some(_) => (
-                tensors.matrix(OUTPUT, width, vocabulary)?,
-                Embedding::InFile(tensors.rows(EMBEDDING, width, vocabulary)?),
-            ),
-            None => {
-                let tied = tensors.matrix(EMBEDDING, width, vocabulary)?;
-                (tied, Embedding::Tied)
+            None => (rows, Embedding::Tied),
+            Some(_) => {
+                let (file, offset) = (Fd::NONE, 0);
+                let Matrix {
+                    format, columns, ..
+                } = rows;
+                let rows = FileRows {
+                    file,
+                    offset,
+                    format,
+                    columns,
+                };
+                let output = tensors.matrix(OUTPUT, width, vocabulary)?;
+                (output, Embedding::InFile(rows))
             }
         };
         Ok(Weights {
             embedding,
             layers,
-            norm,
+            norm: tensors.vector("output_norm.weight", width)?,
             output,
         })
+    }
+
+    /// Asks `source` for every tensor, in the order of the file.
+    ///
+    /// # Errors
+    /// As [`shapes`](Self::shapes), or the file has a tensor that nothing here would use, such as a
+    /// bias, or the source fails.
+    pub fn gather(
+        gguf: &Gguf<'m>,
+        config: &Config,
+        source: &mut dyn Source<'m>,
+    ) -> Result<Self, LoadError> {
+        let mut weights = Weights::shapes(gguf, config)?;
+        for tensor in gguf.tensors() {
+            match weights.slot(tensor.name) {
+                Some(Slot::Matrix(matrix)) => matrix.packed = source.matrix(&tensor, matrix)?,
+                Some(Slot::Rows(rows)) => (rows.file, rows.offset) = source.rows(&tensor, rows)?,
+                Some(Slot::Vector(vector)) => *vector = source.vector(&tensor)?,
+                None => {
+                    let tensor = Name::new(tensor.name);
+                    return Err(ConfigError::UnknownTensor { tensor }.into());
+                }
+            }
+        }
+        Ok(weights)
+    }
+
+    /// The place of a tensor.
+    fn slot(&mut self, name: &str) -> Option<Slot<'_, 'm>> {
+        match (name, &mut self.embedding) {
+            (EMBEDDING, Embedding::InFile(rows)) => return Some(Slot::Rows(rows)),
+            (EMBEDDING, Embedding::Tied) | (OUTPUT, _) => {
+                return Some(Slot::Matrix(&mut self.output));
+            }
+            ("output_norm.weight", _) => return Some(Slot::Vector(&mut self.norm)),
+            _ => {}
+        }
+        let part = name.strip_prefix("blk.")?.strip_suffix(".weight")?;
+        let (index, part) = part.split_once('.')?;
+        self.layers
+            .get_mut(index.parse::<usize>().ok()?)?
+            .slot(part)
     }
 
     /// Bytes of weights that one step of one token reads.
@@ -273,64 +363,6 @@ impl<'m> Weights<'m> {
 const EMBEDDING: &str = "token_embd.weight";
 const OUTPUT: &str = "output.weight";
 
-/// The parts of a layer, as its tensors are named.
-const PARTS: [&str; 9] = [
-    "attn_norm",
-    "attn_q",
-    "attn_k",
-    "attn_v",
-    "attn_output",
-    "ffn_norm",
-    "ffn_gate",
-    "ffn_up",
-    "ffn_down",
-];
-
-/// Refuses a file with a tensor that nothing here would use, such as a bias.
-fn refuse_unknown(gguf: &Gguf<'_>, config: &Config) -> Result<(), ConfigError> {
-    let is_known = |name: &str| {
-        let part = name.strip_suffix(".weight");
-        match part.and_then(|part| part.strip_prefix("blk.")?.split_once('.')) {
-            Some((index, part)) => {
-                let layer = index.parse::<usize>();
-                layer.is_ok_and(|layer| layer < config.layers) && PARTS.contains(&part)
-            }
-            None => matches!(part, Some("token_embd" | "output_norm" | "output")),
-        }
-    };
-    match gguf.tensors().find(|tensor| !is_known(tensor.name)) {
-        None => Ok(()),
-        Some(tensor) => Err(ConfigError::UnknownTensor {
-            tensor: Name::new(tensor.name),
-        }),
-    }
-}
-
-fn gather_layer<'m>(
-    tensors: &mut Tensors<'_, 'm>,
-    config: &Config,
-    index: usize,
-) -> Result<Layer<'m>, LoadError> {
-    let (width, hidden) = (config.width, config.hidden);
-    let (query, kv) = (config.query_width(), config.kv_width());
-    let name = |part: &str| {
-        let mut name = String::<64>::new();
-        let _ = write!(name, "blk.{index}.{part}.weight"); // the parts of this file are short
-        name
-    };
-    Ok(Layer {
-        attention_norm: tensors.vector(&name("attn_norm"), width)?,
-        query: tensors.matrix(&name("attn_q"), width, query)?,
-        key: tensors.matrix(&name("attn_k"), width, kv)?,
-        value: tensors.matrix(&name("attn_v"), width, kv)?,
-        output: tensors.matrix(&name("attn_output"), query, width)?,
-        feed_forward_norm: tensors.vector(&name("ffn_norm"), width)?,
-        gate: tensors.matrix(&name("ffn_gate"), width, hidden)?,
-        up: tensors.matrix(&name("ffn_up"), width, hidden)?,
-        down: tensors.matrix(&name("ffn_down"), hidden, width)?,
-    })
-}
-
 /// A source that only counts.
 #[derive(Clone, Copy, Default)]
 pub struct Sizes {
@@ -344,8 +376,10 @@ pub struct Sizes {
     pub row_max: usize,
     /// Largest packed group.
     pub group_max: usize,
-    /// Bytes that are read to pack the matrices.
+    /// Bytes that are read to load matrices and vectors.
     pub raw: u64,
+    /// Bytes of the embedding that stays in the file.
+    pub rows: u64,
     /// Tensors that were asked for.
     pub tensors: usize,
 }
@@ -372,40 +406,30 @@ impl<'m> Source<'m> for Sizes {
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'m>,
-        format: WeightFormat,
-    ) -> Result<Matrix<'m>, LoadError> {
-        let [columns, rows] = [tensor.shape[0] as usize, tensor.shape[1] as usize];
-        self.packed[format as usize] += rounded(format.packed_bytes(rows, columns));
+        matrix: &Matrix<'m>,
+    ) -> Result<&'m [u8], LoadError> {
+        let Matrix {
+            format, columns, ..
+        } = *matrix;
+        self.packed[format as usize] += rounded(matrix.packed_bytes());
         self.row_max = self.row_max.max(format.row_bytes(columns));
         self.group_max = self.group_max.max(format.group_bytes(columns));
         self.raw += tensor.bytes;
         self.tensors += 1;
-        Ok(Matrix {
-            name: tensor.name,
-            format,
-            rows,
-            columns,
-            packed: &[],
-        })
+        Ok(&[])
     }
 
-    fn rows(
-        &mut self,
-        tensor: &TensorInfo<'_>,
-        format: WeightFormat,
-    ) -> Result<FileRows, LoadError> {
-        let columns = tensor.shape[0] as usize;
+    fn rows(&mut self, tensor: &TensorInfo<'m>, rows: &FileRows) -> Result<(Fd, u64), LoadError> {
+        let FileRows {
+            format, columns, ..
+        } = *rows;
+        self.rows = tensor.bytes;
         self.file_row = Some([format.row_bytes(columns), format.group_bytes(columns)]);
         self.tensors += 1;
-        Ok(FileRows {
-            file: Fd::NONE,
-            offset: 0,
-            format,
-            columns,
-        })
+        Ok((Fd::NONE, 0))
     }
 
-    fn vector(&mut self, tensor: &TensorInfo<'_>) -> Result<&'static [f32], LoadError> {
+    fn vector(&mut self, tensor: &TensorInfo<'m>) -> Result<&'m [f32], LoadError> {
         self.vectors += rounded(tensor.bytes as usize);
         self.raw += tensor.bytes;
         self.tensors += 1;
