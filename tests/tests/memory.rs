@@ -162,7 +162,7 @@ fn budget_a_mib_short_is_refused_at_once_and_for_nothing() {
         "two ways out at least: {error}"
     );
     // By the kernel's count, which a short life cannot hide.
-    let touched = Command::new("/usr/bin/time")
+    let touched = Command::new("time")
         .args(["-f", "%M"])
         .arg(HOST.linked())
         .args(&run)

@@ -394,8 +394,8 @@ pub fn auxiliary(key: u64) -> u64 {
     unsafe { libc::getauxval(key as libc::c_ulong) as u64 }
 }
 
-/// Bytes of the program's segments, code and data, as loaded: its ELF program headers, which the
-/// kernel has left in memory. An upper bound of what of it can be resident.
+/// Bytes of the program's segments, code and data, by its ELF program headers, which the kernel has
+/// left in memory. Without data that starts as zeros: that is little, except for a trace's buffers.
 pub fn program_bytes() -> usize {
     const AT_PHDR: u64 = 3;
     const AT_PHNUM: u64 = 5;
@@ -411,7 +411,7 @@ pub fn program_bytes() -> usize {
         .filter(|header| header.p_type == libc::PT_LOAD);
     let pages = loaded.map(|header| {
         let start = header.p_vaddr as usize / PAGE_BYTES * PAGE_BYTES;
-        let end = (header.p_vaddr + header.p_memsz) as usize;
+        let end = (header.p_vaddr + header.p_filesz) as usize;
         end.next_multiple_of(PAGE_BYTES) - start
     });
     pages.sum()

@@ -9,6 +9,17 @@ use anyhow::{Context, Result, bail};
 
 use crate::{apt, board, command, model, vocab, workspace};
 
+/// Programs that the tests run, the Debian packages that have them, and what they are for.
+const PROGRAMS: [(&str, &str, &str); 3] = [
+    (
+        "qemu-aarch64-static",
+        "qemu-user-static",
+        "running the 64-bit Arm tests",
+    ),
+    ("strace", "strace", "counting system calls"),
+    ("time", "time", "measuring memory"),
+];
+
 /// Makes everything ready for `build`, `demo` and `test`.
 pub fn run() -> Result<()> {
     for board in board::all()? {
@@ -16,8 +27,10 @@ pub fn run() -> Result<()> {
     }
     component("rustfmt", "fmt")?;
     component("clippy", "clippy")?;
-    if !command::exists("qemu-aarch64-static") {
-        apt::install("qemu-user-static", "running the 64-bit Arm tests")?;
+    for (program, package, purpose) in PROGRAMS {
+        if !command::exists(program) {
+            apt::install(package, purpose)?;
+        }
     }
     model::ensure(model::DEFAULT)?;
     vocab::ensure()?;
