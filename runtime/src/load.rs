@@ -10,7 +10,7 @@ use crate::image::ImageError;
 use crate::model::weights::{FileRows, Sizes, Source};
 use crate::model::{ConfigError, Matrix};
 use crate::progress::Progress;
-use crate::sys::{Errno, Fd, Team};
+use crate::sys::{self, Errno, Fd, Team};
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use kernels_asm::pack::pack_group;
 
@@ -134,6 +134,7 @@ impl Stream<'_> {
                     return failed.store(errno.0, Ordering::Relaxed);
                 }
                 file.drop_cache(at, len as u64);
+                sys::populate(out);
                 for (group, out) in out.chunks_exact_mut(group_bytes).enumerate() {
                     let mut rows = raw[8 * group * row_bytes..].chunks_exact(row_bytes);
                     pack_group(format, core::array::from_fn(|_| rows.next()), columns, out);
