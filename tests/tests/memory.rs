@@ -127,10 +127,13 @@ fn peak_of_a_mapped_image_is_the_plan() {
 
 #[test]
 fn peak_under_emulation_is_the_plan() {
-    check(
-        "streamed on an emulated Cortex-A76",
-        &watched::resident_arm64("cortex-a76", &short_run(&tinyllama())),
-    );
+    let streamed = watched::resident_arm64("cortex-a76", &short_run(&tinyllama()));
+    check("streamed on an emulated Cortex-A76", &streamed);
+    // Slow enough that progress is shown, which is not a bar where there is no terminal.
+    let progress = fields(&streamed.output, "progress");
+    assert_eq!(progress["work"], "load");
+    assert!((1..=100).contains(&number(&progress, "percent")));
+    assert!(!streamed.output.stderr.contains(['\r', '\x1b']));
     check(
         "mapped on an emulated Cortex-A53",
         &watched::resident_arm64("cortex-a53", &short_run(packed_tinyllama())),
