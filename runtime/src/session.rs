@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::generate::{Ended, Finish, Generator, LogitsFile, Mark, Times};
 use crate::image::{Image, Mapped};
 use crate::kv::KvCache;
-use crate::load::{self, Loader, Stream};
+use crate::load::{self, LoadError, Loader, Stream};
 use crate::log::{Line, Log};
 use crate::model::rope::RopeTable;
 use crate::model::weights::{Sizes, Weights};
@@ -473,7 +473,7 @@ fn map<'m>(
     }
     let weights = Weights::gather(gguf, &setup.config, &mut Mapped { image, file, model })?;
     if options.prefault || options.mlock {
-        page_in(file, image, &mut progress);
+        page_in(file, image, &mut progress)?;
     }
     if options.mlock {
         sys::lock(image.weights()).map_err(Error::Lock)?;
@@ -483,7 +483,7 @@ fn map<'m>(
 }
 
 /// Makes all weights of an image resident, with the storage always a stretch ahead.
-fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) {
+fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) -> Result<(), LoadError> {
     const STRETCH: usize = 8 << 20;
     let mut offset = image.weights_offset();
     for part in image.weights().chunks(STRETCH) {
@@ -492,7 +492,9 @@ fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) {
         sys::page_in(part);
         progress.done += part.len() as u64;
         progress.show(progress.done);
+        load::check_signal()?;
     }
+    Ok(())
 }
 
 /// The `load` line. A mapped image is `bytes=0` unless its weights were read; `cpu_ms` is all that

@@ -30,7 +30,7 @@ pub use error::ImageError;
 pub use map::Mapped;
 
 use crate::gguf::{Gguf, GgufError, Name, TensorInfo};
-use crate::load::LoadError;
+use crate::load::{LoadError, check_signal};
 use crate::progress::Progress;
 use crate::sys::Fd;
 use kernels_asm::format::LAYOUT;
@@ -230,7 +230,7 @@ impl<'a> Image<'a> {
     /// nothing becomes resident.
     ///
     /// # Errors
-    /// A tensor is damaged, or cannot be read.
+    /// A tensor is damaged, or cannot be read, or a signal came first.
     pub fn check_tensors(
         &self,
         gguf: &Gguf<'_>,
@@ -243,6 +243,7 @@ impl<'a> Image<'a> {
             let name = || gguf.tensors().find(named).map_or("?", |tensor| tensor.name);
             let mut hash = Xxh64::new(0);
             for at in (0..entry.bytes).step_by(buffer.len()) {
+                check_signal()?;
                 let len = (entry.bytes - at).min(buffer.len() as u64);
                 let part = &mut buffer[..len as usize];
                 let read = file.read_exact_at(part, entry.offset + at);

@@ -9,7 +9,7 @@ use crate::arena::{self, Model, Open};
 use crate::error::Error;
 use crate::gguf::TensorInfo;
 use crate::image::ImageError;
-use crate::load::{LoadError, Stream, staging_bytes};
+use crate::load::{LoadError, Stream, check_signal, staging_bytes};
 use crate::log::Log;
 use crate::model::weights::{FileRows, Sizes, Source};
 use crate::model::{Config, Matrix, Weights};
@@ -99,11 +99,13 @@ impl Target {
     /// Puts the whole image in its place.
     fn finish(&self) -> Result<(), Error> {
         let path = self.path;
-        let renamed = self.file.sync().and_then(|()| match self.temporary() {
-            Some(temporary) => sys::rename(temporary, path),
+        let failed = |errno| Error::of_io(errno, |errno| Error::File { path, errno });
+        self.file.sync().map_err(failed)?;
+        check_signal()?; // slow storage may take a minute for what it was given
+        match self.temporary() {
+            Some(temporary) => sys::rename(temporary, path).map_err(failed),
             None => Ok(()),
-        });
-        renamed.map_err(|errno| Error::of_io(errno, |errno| Error::File { path, errno }))
+        }
     }
 
     fn discard(&self) {
