@@ -143,7 +143,8 @@ impl Stream<'_> {
                     return;
                 };
                 let row = 8 * (first + piece * groups_staged);
-                let len = (8 * groups_staged).min(rows - row) * row_bytes;
+                // The last piece may be short of groups, and the last group of rows.
+                let len = (out.len() / group_bytes * 8).min(rows - row) * row_bytes;
                 let (raw, at) = (&mut staging[..len], offset + (row * row_bytes) as u64);
                 file.will_need(at, 2 * STAGING_BYTES as u64);
                 if let Err(errno) = file.read_exact_at(raw, at) {

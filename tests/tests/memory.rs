@@ -345,6 +345,28 @@ fn cold_load_reads_each_byte_once() {
 }
 
 #[test]
+fn pack_reads_no_byte_twice() {
+    let scratch = |name: &str| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let (log, image) = (scratch("memory-pack.txt"), scratch("memory-pack.rush"));
+    let status = Command::new("strace")
+        .args(["-f", "-e", "trace=pread64", "-o"])
+        .arg(&log)
+        .arg(HOST.linked())
+        .args(["pack", &tinyllama(), "-q"])
+        .arg(&image)
+        .status();
+    assert!(status.expect("strace runs").success());
+    let calls = fs::read_to_string(&log).expect("the calls");
+    let results = calls.lines().filter_map(|line| line.rsplit_once(" = "));
+    let read: u64 = results
+        .filter_map(|(_, result)| result.parse::<u64>().ok())
+        .sum();
+    let size = fs::metadata(tinyllama()).expect("a file").len();
+    println!("{read} bytes read, {size} there");
+    assert!((size / 10 * 9..=size).contains(&read), "{read} of {size}");
+}
+
+#[test]
 fn mapped_image_is_ready_within_60_ms_of_process_time() {
     let image = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("memory-smollm2.rush");
     let image = image.to_str().expect("UTF-8");
