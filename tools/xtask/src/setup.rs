@@ -19,6 +19,15 @@ pub fn run() -> Result<()> {
     if !command::exists("qemu-aarch64-static") {
         apt::install("qemu-user-static", "running the 64-bit Arm tests")?;
     }
+    for (program, package) in [
+        ("strace", "strace"),
+        ("time", "time"),
+        ("script", "bsdutils"),
+    ] {
+        if !command::exists(program) {
+            apt::install(package, "tests of memory and of the terminal")?;
+        }
+    }
     model::ensure(model::DEFAULT)?;
     vocab::ensure()?;
     model::ensure(model::SYNTHETIC)?;
