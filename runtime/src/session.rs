@@ -467,12 +467,23 @@ fn map<'m>(
 ) -> Result<Weights<'m>, Error> {
     let ModelFile { file, gguf, .. } = &setup.model;
     let file = *file;
-    let mut progress = Progress::new(log, "load", image.tensor_bytes());
+    let is_resident = options.prefault || options.mlock;
+    let checked = if options.check_tensors {
+        image.tensor_bytes()
+    } else {
+        0
+    };
+    let resident = if is_resident {
+        image.weights().len() as u64
+    } else {
+        0
+    };
+    let mut progress = Progress::new(log, "load", checked + resident);
     if options.check_tensors {
         image.check_tensors(gguf, file, &mut progress)?;
     }
     let weights = Weights::gather(gguf, &setup.config, &mut Mapped { image, file, model })?;
-    if options.prefault || options.mlock {
+    if is_resident {
         page_in(file, image, &mut progress)?;
     }
     if options.mlock {

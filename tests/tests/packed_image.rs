@@ -9,8 +9,9 @@ use runtime::model::weights::Sizes;
 use runtime::model::{Config, Weights};
 use runtime::sys::Fd;
 use std::fs;
+use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tests::memory::Block;
 use tests::{Output, mixed_model, model, run_arm64, run_host};
 use xxhash_rust::xxh64::xxh64;
@@ -270,6 +271,40 @@ fn image_without_its_end_is_never_under_its_name() {
     for name in [image.clone(), format!("{image}.partial")] {
         assert!(!fs::exists(&name).expect("a folder"), "{name}");
     }
+}
+
+#[test]
+fn bar_is_gone_before_an_error_is_told() {
+    let model = model("tinyllama-synth").to_str().expect("UTF-8").to_owned();
+    let program = tests::HOST.linked();
+    let pack = format!(
+        "exec '{}' pack '{model}' '{}'",
+        program.display(),
+        scratch("bar.rush")
+    );
+    // A terminal, and somebody who presses Ctrl-C when they see the bar.
+    let mut terminal = Command::new("script")
+        .args(["-qfec", &pack, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script runs");
+    let (mut screen, mut shown) = (terminal.stdout.take().expect("a pipe"), Vec::new());
+    while !String::from_utf8_lossy(&shown).contains("\rpack [") {
+        let mut part = [0; 256];
+        let len = screen.read(&mut part).expect("a screen");
+        assert!(len > 0, "no bar: {}", String::from_utf8_lossy(&shown));
+        shown.extend_from_slice(&part[..len]);
+    }
+    let mut keys = terminal.stdin.take().expect("a pipe");
+    keys.write_all(b"\x03").expect("it listens");
+    screen.read_to_end(&mut shown).expect("it ends");
+    terminal.wait().expect("it ends");
+    let shown = String::from_utf8_lossy(&shown);
+    let (before, error) = shown.split_once("rushlight error").expect("an error");
+    assert!(error.contains("code=130"), "{shown}");
+    assert!(before.ends_with("\r\x1b[K"), "{before:?}");
 }
 
 /// Makes the checksum of a header right.

@@ -159,7 +159,7 @@ fn write(
     };
     Weights::gather(&model.gguf, config, &mut packer)?;
     let (size, weights_end) = (packer.end, packer.weights_end);
-    let _ = packer.stream.progress.finish();
+    drop(packer); // and the bar with it
 
     seal(
         header,
