@@ -410,6 +410,21 @@ fn no_mutation_of_a_sealed_header_panics() {
 }
 
 #[test]
+fn tensors_that_are_more_than_their_image_are_refused() {
+    let (_, image) = mixed("overlap");
+    let mut bytes = fs::read(&image).expect("an image");
+    let data = u64::from_le_bytes(bytes[24..32].try_into().expect("8 bytes"));
+    let whole = (bytes.len() as u64 - data) / 2 + 64;
+    // Two tensors that each lie inside, and share their bytes.
+    for entry in [64, 96] {
+        bytes[entry + 8..entry + 16].copy_from_slice(&data.to_le_bytes());
+        bytes[entry + 16..entry + 24].copy_from_slice(&whole.to_le_bytes());
+    }
+    seal(&mut bytes);
+    assert_eq!(Image::check(&bytes).err(), Some(ImageError::Extent));
+}
+
+#[test]
 fn layout_number_stands_for_these_bytes() {
     let packed = WeightFormat::ALL.map(|format| {
         let row_bytes = format.row_bytes(512);

@@ -162,9 +162,11 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    /// Checks that tensors are in order, aligned, and behind the header.
+    /// Checks that tensors are in order, aligned, behind the header, and together no more than the
+    /// image, so that reading all of them ends.
     fn check_entries(&self) -> Result<(), ImageError> {
         let size = self.bytes.len() as u64;
+        let mut left = size;
         let mut before = None;
         for entry in self.entries.iter().map(Entry::read) {
             let inside =
@@ -175,6 +177,7 @@ impl<'a> Image<'a> {
                 return Err(ImageError::Extent);
             }
             before = Some(entry.record);
+            left = left.checked_sub(entry.bytes).ok_or(ImageError::Extent)?;
         }
         Ok(())
     }
