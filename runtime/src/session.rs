@@ -296,15 +296,7 @@ fn run_traced(
 ) -> Result<Ended, Error> {
     let setup = set_up(machine, options, log, trace)?;
     let plan = setup.plan();
-    let bytes = plan.reservation();
-    let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
-    if options.mlock {
-        sys::lock(reservation).map_err(Error::Lock)?;
-    }
-    let (stacks, block) = reservation.split_at_mut(plan.stacks);
-    // Weights make their pages resident as they come; all else is taken now or not at all.
-    sys::populate(stacks);
-    sys::populate(&mut block[plan.scope::<Model>()..]);
+    let (stacks, block) = reserve(&plan, options)?;
     let (model_bytes, kv_bytes) = (plan.scope::<Model>(), plan.scope::<Kv>());
     let (model, mut kv, mut forward) = arena::split_traced(block, model_bytes, kv_bytes, trace)?;
 
@@ -361,6 +353,23 @@ fn run_traced(
         mark: Mark::default(),
     };
     generator.run(prompt_len, &mut forward)
+}
+
+/// The one reservation: the threads' stacks, and the scopes.
+fn reserve(
+    plan: &Plan,
+    options: &Options,
+) -> Result<(&'static mut [u8], &'static mut [u8]), Error> {
+    let bytes = plan.reservation();
+    let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
+    if options.mlock {
+        sys::lock(reservation).map_err(Error::Lock)?;
+    }
+    let (stacks, block) = reservation.split_at_mut(plan.stacks);
+    // Weights make their pages resident as they come; all else is taken now or not at all.
+    sys::populate(stacks);
+    sys::populate(&mut block[plan.scope::<Model>()..]);
+    Ok((stacks, block))
 }
 
 /// What comes before memory is taken. A wrong path is told before stdin is waited for.

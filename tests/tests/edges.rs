@@ -87,7 +87,8 @@ fn what_is_not_computed_is_refused_by_name() {
 #[test]
 fn logit_that_is_no_number_ends_with_code_9() {
     let mut bytes = mixed_model::gguf(4);
-    // The scale of the last block of the last tensor, the output matrix; 14 bytes of padding follow.
+    // The scale of the last block of the last tensor, the output matrix; 14 bytes of padding
+    // follow.
     let scale = bytes.len() - 16;
     bytes[scale..scale + 2].copy_from_slice(&0x7e00u16.to_le_bytes());
     let model = scratch("nan.gguf", &bytes);

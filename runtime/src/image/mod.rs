@@ -16,8 +16,11 @@
 //! | 44 | 4 | bytes of the GGUF header |
 //! | 48 | 8 | zero |
 //! | 56 | 8 | XXH64 of the header: bytes 0 to 56, then from 64 to the end of the GGUF header |
-//! | 64 | 32 `n` | tensors: record u32 (where the GGUF header has its record), zero u32, offset u64, bytes u64, XXH64 of them u64; ascending by record |
+//! | 64 | 32 `n` | tensors, see below |
 //! | 64 + 32 `n` | | the GGUF header as it was, without padding |
+//!
+//! A tensor of the table is a u32 for its record (where in the GGUF header that starts), a zero
+//! u32, and as u64 its offset, its bytes, and their XXH64; the table ascends by record.
 //!
 //! Numbers are little-endian; tensors start at multiples of 64. Checksums find damage, they do not
 //! prove who wrote a file: every number is checked as those of a GGUF file are.
