@@ -115,7 +115,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         use Error::*;
         match self {
-            Cancelled(code) => *code,
+            Cancelled(code) | Load(LoadError::Cancelled(code)) => *code,
             System(_) | Lock(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
             Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
@@ -191,7 +191,7 @@ impl fmt::Display for Error {
             BadPromptId => f.write_str("--prompt-ids: not a token id of this vocabulary"),
             Output(errno) => write!(f, "output: {errno}"),
             Sampler(error) => error.fmt(f),
-            Cancelled(_) => f.write_str("cancelled by a signal"),
+            Cancelled(_) | Load(LoadError::Cancelled(_)) => f.write_str("cancelled by a signal"),
             Memory { bytes, errno } => write!(f, "{bytes} bytes of memory: {errno}"),
             Lock(errno) => write!(f, "--mlock: {errno}"),
             System(errno) => errno.fmt(f),
@@ -200,6 +200,15 @@ impl fmt::Display for Error {
                 "internal: {} bytes wanted, {} planned; please report this",
                 error.wanted, error.left
             ),
+        }
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Cancelled(code) => Error::Cancelled(code),
+            error => Error::Load(error),
         }
     }
 }
@@ -224,7 +233,6 @@ from! {
     ChatError => Chat,
     SamplerError => Sampler,
     StopError => Stop,
-    LoadError => Load,
     DoesNotFit => DoesNotFit,
     ArenaError => Arena,
 }

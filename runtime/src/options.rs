@@ -145,6 +145,8 @@ pub enum UsageError {
     MissingModel,
     /// `pack` without the name of its result.
     MissingImage,
+    /// `pack` onto the file that is packed.
+    ImageIsModel,
     /// No prompt, and stdin is a terminal.
     MissingPrompt,
 }
@@ -180,6 +182,9 @@ impl fmt::Display for UsageError {
             }
             UsageError::MissingModel => f.write_str("no model: -m FILE"),
             UsageError::MissingImage => f.write_str("no image to write: pack MODEL IMAGE"),
+            UsageError::ImageIsModel => {
+                f.write_str("pack: the image would replace the model that it is made from")
+            }
             UsageError::MissingPrompt => {
                 f.write_str("no prompt: -p TEXT, -f FILE, or text on stdin")
             }

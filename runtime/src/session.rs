@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::generate::{Ended, Finish, Generator, LogitsFile, Mark, Times};
 use crate::image::{Image, Mapped};
 use crate::kv::KvCache;
-use crate::load::{self, Loader, Stream};
+use crate::load::{self, LoadError, Loader, Stream};
 use crate::log::{Line, Log};
 use crate::model::rope::RopeTable;
 use crate::model::weights::{Sizes, Weights};
@@ -296,15 +296,7 @@ fn run_traced(
 ) -> Result<Ended, Error> {
     let setup = set_up(machine, options, log, trace)?;
     let plan = setup.plan();
-    let bytes = plan.reservation();
-    let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
-    if options.mlock {
-        sys::lock(reservation).map_err(Error::Lock)?;
-    }
-    let (stacks, block) = reservation.split_at_mut(plan.stacks);
-    // Weights make their pages resident as they come; all else is taken now or not at all.
-    sys::populate(stacks);
-    sys::populate(&mut block[plan.scope::<Model>()..]);
+    let (stacks, block) = reserve(&plan, options)?;
     let (model_bytes, kv_bytes) = (plan.scope::<Model>(), plan.scope::<Kv>());
     let (model, mut kv, mut forward) = arena::split_traced(block, model_bytes, kv_bytes, trace)?;
 
@@ -361,6 +353,23 @@ fn run_traced(
         mark: Mark::default(),
     };
     generator.run(prompt_len, &mut forward)
+}
+
+/// The one reservation: the threads' stacks, and the scopes.
+fn reserve(
+    plan: &Plan,
+    options: &Options,
+) -> Result<(&'static mut [u8], &'static mut [u8]), Error> {
+    let bytes = plan.reservation();
+    let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
+    if options.mlock {
+        sys::lock(reservation).map_err(Error::Lock)?;
+    }
+    let (stacks, block) = reservation.split_at_mut(plan.stacks);
+    // Weights make their pages resident as they come; all else is taken now or not at all.
+    sys::populate(stacks);
+    sys::populate(&mut block[plan.scope::<Model>()..]);
+    Ok((stacks, block))
 }
 
 /// What comes before memory is taken. A wrong path is told before stdin is waited for.
@@ -467,13 +476,24 @@ fn map<'m>(
 ) -> Result<Weights<'m>, Error> {
     let ModelFile { file, gguf, .. } = &setup.model;
     let file = *file;
-    let mut progress = Progress::new(log, "load", image.tensor_bytes());
+    let is_resident = options.prefault || options.mlock;
+    let checked = if options.check_tensors {
+        image.tensor_bytes()
+    } else {
+        0
+    };
+    let resident = if is_resident {
+        image.weights().len() as u64
+    } else {
+        0
+    };
+    let mut progress = Progress::new(log, "load", checked + resident);
     if options.check_tensors {
         image.check_tensors(gguf, file, &mut progress)?;
     }
     let weights = Weights::gather(gguf, &setup.config, &mut Mapped { image, file, model })?;
-    if options.prefault || options.mlock {
-        page_in(file, image, &mut progress);
+    if is_resident {
+        page_in(file, image, &mut progress)?;
     }
     if options.mlock {
         sys::lock(image.weights()).map_err(Error::Lock)?;
@@ -483,7 +503,7 @@ fn map<'m>(
 }
 
 /// Makes all weights of an image resident, with the storage always a stretch ahead.
-fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) {
+fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) -> Result<(), LoadError> {
     const STRETCH: usize = 8 << 20;
     let mut offset = image.weights_offset();
     for part in image.weights().chunks(STRETCH) {
@@ -492,7 +512,9 @@ fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) {
         sys::page_in(part);
         progress.done += part.len() as u64;
         progress.show(progress.done);
+        load::check_signal()?;
     }
+    Ok(())
 }
 
 /// The `load` line. A mapped image is `bytes=0` unless its weights were read; `cpu_ms` is all that

@@ -9,11 +9,12 @@ use crate::arena::{self, Model, Open};
 use crate::error::Error;
 use crate::gguf::TensorInfo;
 use crate::image::ImageError;
-use crate::load::{LoadError, Stream, staging_bytes};
+use crate::load::{LoadError, Stream, check_signal, staging_bytes};
 use crate::log::Log;
 use crate::model::weights::{FileRows, Sizes, Source};
 use crate::model::{Config, Matrix, Weights};
 use crate::model_file::ModelFile;
+use crate::options::UsageError;
 use crate::progress::Progress;
 use crate::sys::{self, Errno, Fd, FileKind, STACK_BYTES, Team};
 use core::ffi::CStr;
@@ -37,7 +38,7 @@ pub fn pack(model: &ModelFile, path: &'static CStr, cpus: &[u32], log: &Log) -> 
     let config = Config::read(&model.gguf)?;
     let mut sizes = Sizes::default();
     Weights::gather(&model.gguf, &config, &mut sizes)?;
-    let target = Target::create(path)?;
+    let target = Target::create(path, model.file)?;
     let written = write(model, &config, &sizes, target.file, cpus, log);
     let written = written.map_err(|error| match error {
         Error::Load(LoadError::Write { errno }) => {
@@ -61,11 +62,19 @@ struct Target {
 }
 
 impl Target {
-    fn create(path: &'static CStr) -> Result<Target, Error> {
+    /// Opens what is written to: not `source`, which is read from.
+    fn create(path: &'static CStr, source: Fd) -> Result<Target, Error> {
         let failed = |errno| Error::File { path, errno };
         match Fd::open_for_writing(path) {
+            Ok(file) if file.is_same(source).map_err(failed)? => {
+                return Err(UsageError::ImageIsModel.into());
+            }
             Ok(file) => match file.kind().map_err(failed)? {
                 FileKind::Block => {
+                    // What may have been there is no image from now on, and after a power cut
+                    // neither: an old header would vouch for tensors that are half new.
+                    file.write_all_at(&[0; PREAMBLE_BYTES], 0).map_err(failed)?;
+                    file.sync().map_err(failed)?;
                     return Ok(Target {
                         path,
                         temporary: None,
@@ -99,11 +108,13 @@ impl Target {
     /// Puts the whole image in its place.
     fn finish(&self) -> Result<(), Error> {
         let path = self.path;
-        let renamed = self.file.sync().and_then(|()| match self.temporary() {
-            Some(temporary) => sys::rename(temporary, path),
+        let failed = |errno| Error::of_io(errno, |errno| Error::File { path, errno });
+        self.file.sync().map_err(failed)?;
+        check_signal()?; // slow storage may take a minute for what it was given
+        match self.temporary() {
+            Some(temporary) => sys::rename(temporary, path).map_err(failed),
             None => Ok(()),
-        });
-        renamed.map_err(|errno| Error::of_io(errno, |errno| Error::File { path, errno }))
+        }
     }
 
     fn discard(&self) {
@@ -157,7 +168,7 @@ fn write(
     };
     Weights::gather(&model.gguf, config, &mut packer)?;
     let (size, weights_end) = (packer.end, packer.weights_end);
-    let _ = packer.stream.progress.finish();
+    drop(packer); // and the bar with it
 
     seal(
         header,
@@ -165,7 +176,8 @@ fn write(
         model.gguf.header(),
         [size, start, weights_end],
     );
-    let written = file.write_all_at(header, 0);
+    // The header vouches for what it follows, so it must not be on the storage first.
+    let written = file.sync().and_then(|()| file.write_all_at(header, 0));
     written.map_err(|errno| LoadError::Write { errno })?;
     Ok(size)
 }

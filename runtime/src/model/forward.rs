@@ -219,7 +219,8 @@ impl Engine<'_> {
     /// read.
     ///
     /// # Panics
-    /// With more tokens than the plan's batch, or positions beyond the context: the caller's bounds.
+    /// With more tokens than the plan's batch, or positions beyond the context: the caller's
+    /// bounds.
     pub fn forward<'f>(
         &mut self,
         cache: &mut KvCache<'_>,

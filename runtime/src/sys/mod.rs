@@ -118,14 +118,28 @@ impl Fd {
         Fd::open_with(path, libc::O_WRONLY | libc::O_NONBLOCK)
     }
 
-    /// What it refers to.
-    pub fn kind(self) -> Result<FileKind, Errno> {
+    fn stat(self) -> Result<libc::stat, Errno> {
         let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
         // SAFETY: `stat` has room for the result.
         check(unsafe { libc::fstat(self.0, stat.as_mut_ptr()) } as isize)?;
         // SAFETY: fstat succeeded, so it filled the structure.
-        let mode = unsafe { stat.assume_init() }.st_mode;
-        Ok(match mode & libc::S_IFMT {
+        Ok(unsafe { stat.assume_init() })
+    }
+
+    /// Whether both are the same file, or the same device by whatever name.
+    pub fn is_same(self, other: Fd) -> Result<bool, Errno> {
+        let (one, other) = (self.stat()?, other.stat()?);
+        let is_device = |stat: &libc::stat| stat.st_mode & libc::S_IFMT == libc::S_IFBLK;
+        Ok(if is_device(&one) && is_device(&other) {
+            one.st_rdev == other.st_rdev
+        } else {
+            (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+        })
+    }
+
+    /// What it refers to.
+    pub fn kind(self) -> Result<FileKind, Errno> {
+        Ok(match self.stat()?.st_mode & libc::S_IFMT {
             libc::S_IFREG => FileKind::Regular,
             libc::S_IFBLK => FileKind::Block,
             libc::S_IFIFO | libc::S_IFSOCK => FileKind::Stream,

@@ -32,6 +32,15 @@ pub fn run() -> Result<()> {
             apt::install(package, purpose)?;
         }
     }
+    for (program, package) in [
+        ("strace", "strace"),
+        ("time", "time"),
+        ("script", "bsdutils"),
+    ] {
+        if !command::exists(program) {
+            apt::install(package, "tests of memory and of the terminal")?;
+        }
+    }
     model::ensure(model::DEFAULT)?;
     vocab::ensure()?;
     model::ensure(model::SYNTHETIC)?;
