@@ -183,7 +183,7 @@ pub fn memory_available() -> Option<u64> {
 /// The least memory limit of this process's control group and of those it is in, bytes: of
 /// version 2 (`memory.max`), or of version 1 where that still rules memory.
 pub fn cgroup_memory_max() -> Option<u64> {
-    let mut buffer = [0; 2048];
+    let mut buffer = [0; 8192]; // a path has 4096 bytes at most, and version 1 has a dozen
     let groups = sys::read_small(c"/proc/self/cgroup", &mut buffer)?;
     let limits = groups.lines().filter_map(memory_group).filter_map(|group| {
         let MemoryGroup { mount, path, file } = group;

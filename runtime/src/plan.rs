@@ -269,12 +269,11 @@ impl BudgetSource {
     }
 }
 
-/// Bytes that a run may take, and who says so: the user if they do, else the tightest of the rest.
+/// Bytes that a run may take here, and who says so: the tightest of all limits. What somebody
+/// grants is not there for that: only `--force` goes beyond.
 pub fn budget(flag: Option<u64>, board: Option<u64>) -> (u64, BudgetSource) {
-    if let Some(bytes) = flag {
-        return (bytes, BudgetSource::Flag);
-    }
     let limits = [
+        (flag, BudgetSource::Flag),
         (board, BudgetSource::Board),
         (cpu::cgroup_memory_max(), BudgetSource::Cgroup),
         (cpu::memory_available(), BudgetSource::Available),

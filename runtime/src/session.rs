@@ -79,6 +79,10 @@ impl Setup {
         value_format.check(&config)?;
         let mut sizes = Sizes::default();
         Weights::gather(&model.gguf, &config, &mut sizes)?;
+        if let Some(mut image) = model.image {
+            // Before the plan believes a size: the table has it too.
+            Weights::gather(&model.gguf, &config, &mut image)?;
+        }
         let kernels = resolve_kernels(options)?;
         let processors = cpu::processors(options.cpu_range).ok_or(UsageError::NoProcessor)?;
         let context_default = config.context_max.min(machine.board.context_default);
@@ -117,7 +121,11 @@ impl Setup {
             encode: self.encode_bytes,
             sample: Sampler::bytes(self.config.vocabulary),
             prompt: self.prompt.len(),
-            metadata: self.model.gguf.header().len(),
+            metadata: match self.model.image {
+                None => self.model.gguf.header().len(),
+                // Vectors are mapped too, before they are copied.
+                Some(image) => image.weights_offset() as usize + self.sizes.vectors,
+            },
             program: self.program_bytes,
         }
     }
@@ -505,10 +513,13 @@ fn map<'m>(
 /// Makes all weights of an image resident, with the storage always a stretch ahead.
 fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) -> Result<(), LoadError> {
     const STRETCH: usize = 8 << 20;
+    let mut stretches = image.weights().chunks(STRETCH).peekable();
     let mut offset = image.weights_offset();
-    for part in image.weights().chunks(STRETCH) {
+    while let Some(part) = stretches.next() {
         offset += part.len() as u64;
-        file.will_need(offset, STRETCH as u64);
+        if let Some(next) = stretches.peek() {
+            file.will_need(offset, next.len() as u64);
+        }
         sys::page_in(part);
         progress.done += part.len() as u64;
         progress.show(progress.done);

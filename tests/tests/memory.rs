@@ -190,6 +190,19 @@ fn budget_a_mib_short_is_refused_at_once_and_for_nothing() {
 }
 
 #[test]
+fn budget_beyond_what_there_is_grants_nothing() {
+    let model = smollm2();
+    let huge = ["-m", &model, "-p", "x", "-c", "16777216"];
+    let granted = ["--budget", "9000000G"];
+    let output = run_host(&[&huge[..], &granted].concat(), b"");
+    assert_eq!(output.code, 6, "{}", output.stderr);
+    assert!(!output.stderr.contains("(flag)"), "{}", output.stderr);
+    // As a plan for another machine it counts alone.
+    let output = run_host(&[&["plan"], &huge[..], &granted].concat(), b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+}
+
+#[test]
 fn every_way_out_saves_what_it_says() {
     let model = tinyllama();
     let run = short_run(&model);

@@ -101,8 +101,8 @@ fn emulated_arm_packs_the_same_bytes() {
 }
 
 /// A block device of 8 MiB of nothing, where the machine lets us make one, and what `test` says.
-fn with_block_device<T>(name: &str, test: impl FnOnce(&str) -> T) -> Option<T> {
-    let backing = write(&format!("{name}.bin"), &vec![0xa5; 8 << 20]);
+fn with_block_device<T>(name: &str, mib: usize, test: impl FnOnce(&str) -> T) -> Option<T> {
+    let backing = write(&format!("{name}.bin"), &vec![0xa5; mib << 20]);
     let losetup = Command::new("losetup")
         .args(["-f", "--show", &backing])
         .output();
@@ -123,7 +123,7 @@ fn with_block_device<T>(name: &str, test: impl FnOnce(&str) -> T) -> Option<T> {
 fn block_device_holds_an_image_and_may_be_longer() {
     let (gguf, image) = mixed("device");
     let file = logits("file", &image, on_host);
-    with_block_device("device", |device| {
+    with_block_device("device", 8, |device| {
         let packed = run_host(&["pack", &gguf, device], b"");
         assert_eq!(packed.code, 0, "{}", packed.stderr);
         assert!(logits("device", device, on_host) == file);
@@ -131,15 +131,44 @@ fn block_device_holds_an_image_and_may_be_longer() {
 }
 
 #[test]
+fn block_device_that_is_too_small_keeps_what_it_has() {
+    let (gguf, _) = mixed("small");
+    let large = model("smollm2").to_str().expect("UTF-8").to_owned();
+    with_block_device("small", 8, |device| {
+        let packed = run_host(&["pack", &gguf, device], b"");
+        assert_eq!(packed.code, 0, "{}", packed.stderr);
+        let refused = run_host(&["pack", &large, device], b"");
+        assert_eq!(refused.code, 4, "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("No space left"),
+            "{}",
+            refused.stderr
+        );
+        assert_eq!(run_host(&["plan", device], b"").code, 0);
+    });
+}
+
+#[test]
 fn block_device_whose_image_was_half_replaced_has_none() {
     let (gguf, _) = mixed("replaced");
     let large = model("smollm2").to_str().expect("UTF-8").to_owned();
-    with_block_device("replaced", |device| {
+    with_block_device("replaced", 110, |device| {
         let packed = run_host(&["pack", &gguf, device], b"");
         assert_eq!(packed.code, 0, "{}", packed.stderr);
-        let failed = run_host(&["pack", &large, device], b"");
-        assert_eq!(failed.code, 4, "{}", failed.stderr);
-        assert!(failed.stderr.contains("No space left"), "{}", failed.stderr);
+        let mut pack = Command::new(tests::HOST.linked())
+            .args(["pack", &large, device, "-q"])
+            .spawn()
+            .expect("it starts");
+        // Killed as soon as it has begun, long before it can be done.
+        let begun = || {
+            let mut front = [0; 8];
+            let mut file = fs::File::open(device).expect("the device");
+            file.read_exact(&mut front).expect("8 bytes");
+            front == [0; 8]
+        };
+        while !begun() {}
+        pack.kill().expect("it is killed");
+        assert!(!pack.wait().expect("it ends").success());
         let message = refusal(device, &[]);
         assert!(message.contains("not a GGUF file"), "{message}");
     });
@@ -148,7 +177,7 @@ fn block_device_whose_image_was_half_replaced_has_none() {
 #[test]
 fn block_device_is_not_packed_onto_itself() {
     let (gguf, _) = mixed("itself");
-    with_block_device("itself", |device| {
+    with_block_device("itself", 8, |device| {
         fs::write(device, fs::read(&gguf).expect("a file")).expect("the device takes it");
         let output = run_host(&["pack", device, device], b"");
         assert_eq!(output.code, 2, "{}", output.stderr);
@@ -441,6 +470,20 @@ fn layout_number_stands_for_these_bytes() {
         (LAYOUT, xxh64(&packed.concat(), 0)),
         (1, 15_143_727_787_286_586_184)
     );
+}
+
+#[test]
+fn image_whose_header_lies_about_a_size_is_malformed_and_not_too_large() {
+    let (_, image) = mixed("lies");
+    let mut bytes = fs::read(&image).expect("an image");
+    // The vocabulary of the embedding, in the tensor's record: more rows than there are.
+    let name = b"token_embd.weight";
+    let at = bytes.windows(name.len()).position(|window| window == name);
+    let rows = at.expect("the record") + name.len() + 4 + 8;
+    assert_eq!(bytes[rows..rows + 8], 257u64.to_le_bytes());
+    bytes[rows..rows + 8].copy_from_slice(&(1u64 << 38).to_le_bytes());
+    seal(&mut bytes);
+    refusal(&write("lies.rush", &bytes), &[]);
 }
 
 #[test]

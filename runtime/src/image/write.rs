@@ -38,7 +38,8 @@ pub fn pack(model: &ModelFile, path: &'static CStr, cpus: &[u32], log: &Log) -> 
     let config = Config::read(&model.gguf)?;
     let mut sizes = Sizes::default();
     Weights::gather(&model.gguf, &config, &mut sizes)?;
-    let target = Target::create(path, model.file)?;
+    let needs = Parts::new(&sizes, model.gguf.header()).end;
+    let target = Target::create(path, model.file, needs)?;
     let written = write(model, &config, &sizes, target.file, cpus, log);
     let written = written.map_err(|error| match error {
         Error::Load(LoadError::Write { errno }) => {
@@ -62,8 +63,8 @@ struct Target {
 }
 
 impl Target {
-    /// Opens what is written to: not `source`, which is read from.
-    fn create(path: &'static CStr, source: Fd) -> Result<Target, Error> {
+    /// Opens what `needs` bytes are written to: not `source`, which is read from.
+    fn create(path: &'static CStr, source: Fd, needs: u64) -> Result<Target, Error> {
         let failed = |errno| Error::File { path, errno };
         match Fd::open_for_writing(path) {
             Ok(file) if file.is_same(source).map_err(failed)? => {
@@ -71,6 +72,9 @@ impl Target {
             }
             Ok(file) => match file.kind().map_err(failed)? {
                 FileKind::Block => {
+                    if file.size().map_err(failed)? < needs {
+                        return Err(failed(Errno::NO_SPACE));
+                    }
                     // What may have been there is no image from now on, and after a power cut
                     // neither: an old header would vouch for tensors that are half new.
                     file.write_all_at(&[0; PREAMBLE_BYTES], 0).map_err(failed)?;
@@ -124,6 +128,36 @@ impl Target {
     }
 }
 
+/// Where the parts of an image lie.
+struct Parts {
+    /// Bytes of preamble, table and GGUF header.
+    header_bytes: usize,
+    /// Where vectors start: all together, on a page or two, since a run copies them.
+    vectors: u64,
+    /// Where matrices start.
+    matrices: u64,
+    /// Where rows start that are not to be mapped.
+    rows: u64,
+    /// Bytes of all, with the padding behind the last part.
+    end: u64,
+}
+
+impl Parts {
+    fn new(sizes: &Sizes, gguf_header: &[u8]) -> Parts {
+        let header_bytes = PREAMBLE_BYTES + ENTRY_BYTES * sizes.tensors + gguf_header.len();
+        let vectors = (header_bytes as u64).next_multiple_of(DATA_ALIGNMENT);
+        let matrices = vectors + sizes.vectors as u64;
+        let rows = matrices + sizes.packed.iter().sum::<usize>() as u64;
+        Parts {
+            header_bytes,
+            vectors,
+            matrices,
+            rows,
+            end: rows + sizes.rows,
+        }
+    }
+}
+
 /// Writes tensors, then the header in front of them. Returns the bytes of the image.
 fn write(
     model: &ModelFile,
@@ -133,7 +167,8 @@ fn write(
     cpus: &[u32],
     log: &Log,
 ) -> Result<u64, Error> {
-    let header_bytes = PREAMBLE_BYTES + ENTRY_BYTES * sizes.tensors + model.gguf.header().len();
+    let parts = Parts::new(sizes, model.gguf.header());
+    let header_bytes = parts.header_bytes;
     let window = WINDOW_BYTES.max(sizes.group_max);
     let (_, staging) = staging_bytes(sizes, cpus.len());
     let scope = arena::rounded(staging) + arena::rounded(window) + arena::rounded(header_bytes);
@@ -146,8 +181,6 @@ fn write(
 
     let mut team = Team::start(cpus, stacks).map_err(Error::System)?;
     let header = scope.alloc::<u8>(header_bytes)?;
-    let start = (header_bytes as u64).next_multiple_of(DATA_ALIGNMENT);
-    let matrices = start + sizes.vectors as u64;
     let mut packer = Packer {
         stream: Stream {
             gguf: &model.gguf,
@@ -160,11 +193,11 @@ fn write(
         file,
         entries: header[PREAMBLE_BYTES..].as_chunks_mut().0,
         count: 0,
-        next_vector: start,
-        next_matrix: matrices,
-        next_rows: matrices + sizes.packed.iter().sum::<usize>() as u64,
-        weights_end: matrices,
-        end: matrices,
+        next_vector: parts.vectors,
+        next_matrix: parts.matrices,
+        next_rows: parts.rows,
+        weights_end: parts.matrices,
+        end: parts.matrices,
     };
     Weights::gather(&model.gguf, config, &mut packer)?;
     let (size, weights_end) = (packer.end, packer.weights_end);
@@ -174,7 +207,7 @@ fn write(
         header,
         sizes.tensors,
         model.gguf.header(),
-        [size, start, weights_end],
+        [size, parts.vectors, weights_end],
     );
     // The header vouches for what it follows, so it must not be on the storage first.
     let written = file.sync().and_then(|()| file.write_all_at(header, 0));
@@ -209,11 +242,9 @@ struct Packer<'l> {
     entries: &'l mut [[u8; ENTRY_BYTES]],
     /// Entries that are filled in.
     count: usize,
-    /// Where the next vector goes: all are in front, on a page or two, since a run copies them.
+    /// Where the next of each kind goes, in its [part](Parts).
     next_vector: u64,
-    /// Where the next matrix goes: all are behind the vectors.
     next_matrix: u64,
-    /// Where rows go that are not to be mapped: behind the matrices.
     next_rows: u64,
     /// Where the last matrix ends.
     weights_end: u64,

@@ -29,6 +29,8 @@ impl Errno {
     pub const INTERRUPTED: Errno = Errno(libc::EINTR);
     /// There is no such file.
     pub const NOT_FOUND: Errno = Errno(libc::ENOENT);
+    /// There is no room for it.
+    pub const NO_SPACE: Errno = Errno(libc::ENOSPC);
     /// A path is longer than there is room for.
     pub const NAME_TOO_LONG: Errno = Errno(libc::ENAMETOOLONG);
     /// A file ended before the bytes that were asked for.
@@ -113,9 +115,10 @@ impl Fd {
         check(fd as isize).map(|_| Fd(fd))
     }
 
-    /// Opens what exists for writing, empties nothing, and waits for nothing.
+    /// Opens what exists for writing, empties nothing, and waits for nothing. A block device that
+    /// is in use, as by a file system, is refused.
     pub fn open_for_writing(path: &CStr) -> Result<Fd, Errno> {
-        Fd::open_with(path, libc::O_WRONLY | libc::O_NONBLOCK)
+        Fd::open_with(path, libc::O_WRONLY | libc::O_NONBLOCK | libc::O_EXCL)
     }
 
     fn stat(self) -> Result<libc::stat, Errno> {
@@ -453,7 +456,9 @@ pub fn read_small<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b str> {
     }
     // SAFETY: the descriptor is ours and is used no more.
     unsafe { libc::close(file.0) };
-    core::str::from_utf8(&buffer[..len]).ok()
+    // A file that is longer may be cut inside a character.
+    let chunk = buffer[..len].utf8_chunks().next()?;
+    Some(chunk.valid())
 }
 
 /// The processors that this thread may run on, as a bit mask of the first 64.
