@@ -65,6 +65,35 @@ global_asm!(include_str!("gemv_q4_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q5_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q6_k_neon_dotprod.S"), options(raw));
 
+global_asm!(
+    include_str!("gemv_q4_0_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q4_1_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q5_0_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q8_0_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q4_k_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q5_k_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q6_k_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
 macro_rules! gemv {
     ($($name:ident)*) => {
@@ -102,4 +131,12 @@ gemv! {
     gemv_q4_k_neon_dotprod
     gemv_q5_k_neon_dotprod
     gemv_q6_k_neon_dotprod
+
+    gemv_q4_0_neon_dotprod_cortex_a55
+    gemv_q4_1_neon_dotprod_cortex_a55
+    gemv_q5_0_neon_dotprod_cortex_a55
+    gemv_q8_0_neon_dotprod_cortex_a55
+    gemv_q4_k_neon_dotprod_cortex_a55
+    gemv_q5_k_neon_dotprod_cortex_a55
+    gemv_q6_k_neon_dotprod_cortex_a55
 }
