@@ -10,9 +10,13 @@
 //! - `neon`, for cores without SDOT: SMULL multiplies two rows with the four activations, repeated
 //!   by LD1R, and sums stay in i16 for as long as the format allows. Each file says why they fit.
 //!
-//! The first target is the Cortex-A55: in order, two instructions a cycle, of which one may be a
-//! 128-bit vector operation. So most lines hold two instructions, and a line is a cycle: in the
-//! left column the vector pipe, in the right what issues beside it. Four things follow from that.
+//! Cores that reorder by themselves get a plain loop, `neon_dotprod`: whole loads, one vector pair
+//! after the other, prefetches 1 KiB ahead.
+//!
+//! The others are in the order of the Cortex-A55, the first target: in order, two instructions a
+//! cycle, of which one may be a 128-bit vector operation. So most lines hold two instructions, and
+//! a line is a cycle: in the left column the vector pipe, in the right what issues beside it. Four
+//! things follow from that.
 //! - A 128-bit load would block both columns for two cycles. Weights are loaded as `ldr d` and
 //!   `ldr x` and joined by `ins`, each of which fits beside a vector operation; activations, which
 //!   are used by element, as `ldr d` alone.
@@ -21,9 +25,9 @@
 //! - `prfm` asks for each cache line 2 KiB ahead. That may lie past the end, where a prefetch does
 //!   no harm; a load never does.
 //!
-//! Each file states the cycles of its loop by a model of that core: `neon` files too, for
-//! comparison, as the cores that they are for have no model here. Nothing but the speed depends on
-//! the order, and cores that reorder by themselves need none of it.
+//! Each of these files states the cycles of its loop as a budget, which `cargo xtask cycles` holds
+//! it to: `neon` files too, for comparison, as the cores that they are for have no model here.
+//! Nothing but the speed depends on the order.
 //!
 //! # Registers
 //!
