@@ -3,8 +3,7 @@
 //! # How the kernels are written
 //!
 //! A vector of a record is `[8 rows][4 k]`, so its halves are two registers of four rows, and
-//! their quarters of two. A lane belongs to one row from the first load to the last store, and
-//! rows 0-3 and 4-7 take turns, which leaves every accumulator three cycles of rest.
+//! their quarters of two. A lane belongs to one row from the first load to the last store.
 //! - `neon_dotprod`: SDOT by element multiplies a register with four activations that all rows
 //!   share, and adds the products up in the lane of the row.
 //! - `neon`, for cores without SDOT: SMULL multiplies two rows with the four activations, repeated
@@ -15,8 +14,9 @@
 //!
 //! The others are in the order of the Cortex-A55, the first target: in order, two instructions a
 //! cycle, of which one may be a 128-bit vector operation. So most lines hold two instructions, and
-//! a line is a cycle: in the left column the vector pipe, in the right what issues beside it. Four
+//! a line is a cycle: in the left column the vector pipe, in the right what issues beside it. Five
 //! things follow from that.
+//! - Rows 0-3 and 4-7 take turns, which leaves every accumulator three cycles of rest.
 //! - A 128-bit load would block both columns for two cycles. Weights are loaded as `ldr d` and
 //!   `ldr x` and joined by `ins`, each of which fits beside a vector operation; activations, which
 //!   are used by element, as `ldr d` alone.
