@@ -6,7 +6,7 @@
 #![allow(unsafe_code)] // the calls for which `Kernels` is the proof
 
 use crate::activation::ActivationFormat;
-use crate::features::{Features, Isa};
+use crate::features::{Core, Features, Isa};
 use crate::format::WeightFormat;
 use crate::registry::{Gemv, KERNELS, Kernel, Operation};
 use crate::vector::{KvView, Q8Tile, VectorOps};
@@ -41,12 +41,16 @@ pub struct Kernels {
 
 impl Kernels {
     /// The strongest kernel for each operation that a CPU with `have` can run, except where
-    /// `forced` names one for a format.
+    /// `forced` names one for a format. What is tuned for a core is taken for that core alone.
     ///
     /// `have` is what was detected on this CPU, less what is masked: a feature that is claimed and
-    /// missing ends in an illegal instruction.
-    pub fn resolve(have: Features, forced: &[(WeightFormat, &str)]) -> Result<Self, ResolveError> {
-        let mut gemv = WeightFormat::ALL.map(|format| strongest(gemv_kernels(format), have));
+    /// missing ends in an illegal instruction. A wrong `core` ends in lower speed.
+    pub fn resolve(
+        have: Features,
+        core: Option<Core>,
+        forced: &[(WeightFormat, &str)],
+    ) -> Result<Self, ResolveError> {
+        let mut gemv = WeightFormat::ALL.map(|format| strongest(gemv_kernels(format), have, core));
         for &(format, name) in forced {
             let choice = gemv_kernels(format)
                 .find(|(kernel, _)| kernel.name == name)
@@ -62,7 +66,7 @@ impl Kernels {
         }
         Ok(Self {
             gemv,
-            vector: strongest(vector_kernels(), have),
+            vector: strongest(vector_kernels(), have, core),
         })
     }
 
@@ -239,9 +243,14 @@ fn vector_kernels() -> impl Iterator<Item = Choice<&'static VectorOps>> {
     })
 }
 
-fn strongest<F>(choices: impl Iterator<Item = Choice<F>>, have: Features) -> Choice<F> {
+fn strongest<F>(
+    choices: impl Iterator<Item = Choice<F>>,
+    have: Features,
+    core: Option<Core>,
+) -> Choice<F> {
     choices
         .filter(|(kernel, _)| have.has(kernel.isa.needs()))
+        .filter(|(kernel, _)| kernel.core.is_none() || kernel.core == core)
         .max_by_key(|(kernel, _)| kernel.priority)
         .expect("the reference tier has every operation and needs nothing")
 }
@@ -252,7 +261,7 @@ mod tests {
 
     #[test]
     fn without_features_every_kernel_is_the_reference() {
-        let kernels = Kernels::resolve(Features::NONE, &[]).unwrap();
+        let kernels = Kernels::resolve(Features::NONE, None, &[]).unwrap();
         assert_eq!(kernels.vector_kernel().isa, Isa::Reference);
         for format in WeightFormat::ALL {
             assert_eq!(kernels.gemv_kernel(format).isa, Isa::Reference);
@@ -281,18 +290,21 @@ mod tests {
             .iter()
             .fold(Features::NONE, |all, kernel| all.with(kernel.isa.needs()));
         let forced = [(WeightFormat::Q5_0, "gemv_q5_0_reference")];
-        let kernels = Kernels::resolve(all, &forced).unwrap();
+        let kernels = Kernels::resolve(all, None, &forced).unwrap();
         assert!(!kernels.has_fast_gemv(WeightFormat::Q5_0));
 
         let wrong_format = [(WeightFormat::Q4_0, "gemv_q5_0_reference")];
         let unknown = ResolveError::UnknownKernel {
             format: WeightFormat::Q4_0,
         };
-        assert_eq!(Kernels::resolve(all, &wrong_format).err(), Some(unknown));
+        assert_eq!(
+            Kernels::resolve(all, None, &wrong_format).err(),
+            Some(unknown)
+        );
 
         for kernel in KERNELS.iter().filter(|kernel| kernel.isa != Isa::Reference) {
             if let Operation::Gemv(format, _) = kernel.operation {
-                let error = Kernels::resolve(Features::NONE, &[(format, kernel.name)]).err();
+                let error = Kernels::resolve(Features::NONE, None, &[(format, kernel.name)]).err();
                 let missing = kernel.isa.needs();
                 let expected = ResolveError::KernelNeeds {
                     kernel: kernel.name,
@@ -304,9 +316,34 @@ mod tests {
     }
 
     #[test]
+    fn kernels_tuned_for_a_core_are_taken_for_that_core_alone() {
+        for have in Isa::ALL.map(Isa::needs) {
+            let plain = Kernels::resolve(have, None, &[]).unwrap();
+            let tuned = Kernels::resolve(have, Some(Core::CortexA55), &[]).unwrap();
+            for format in WeightFormat::ALL {
+                let (plain, tuned) = (plain.gemv_kernel(format), tuned.gemv_kernel(format));
+                assert_eq!(plain.core, None, "{}", plain.name);
+                // What is tuned lacks no instructions that what is not would have used.
+                assert_eq!(plain.isa, tuned.isa, "{} and {}", plain.name, tuned.name);
+                let is_tuned = cfg!(target_arch = "aarch64") && have.has(Features::DOTPROD);
+                let expected = is_tuned.then_some(Core::CortexA55);
+                assert_eq!(tuned.core, expected, "{}", tuned.name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_end_with_the_core_that_they_are_tuned_for() {
+        for kernel in KERNELS {
+            let is_named = kernel.name.ends_with(Core::CortexA55.name());
+            assert_eq!(is_named, kernel.core.is_some(), "{}", kernel.name);
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "bytes of weights")]
     fn gemv_with_a_byte_too_few_is_refused() {
-        let kernels = Kernels::resolve(Features::NONE, &[]).unwrap();
+        let kernels = Kernels::resolve(Features::NONE, None, &[]).unwrap();
         kernels.gemv(WeightFormat::Q4_0, &[0; 143], 32, &[0; 48], &mut [0.0; 8]);
     }
 }

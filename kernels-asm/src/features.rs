@@ -1,4 +1,4 @@
-//! What a CPU has, and the instruction-set tiers that kernels are written for.
+//! What a CPU has, and the instruction-set tiers and cores that kernels are written for.
 
 /// A set of CPU features. Detection is the caller's (`runtime::cpu`): this crate asks no one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -121,6 +121,23 @@ impl Isa {
     /// The tier of that name.
     pub fn from_name(name: &str) -> Option<Isa> {
         Isa::ALL.into_iter().find(|isa| isa.name() == name)
+    }
+}
+
+/// A core that kernels are tuned for: the order of their instructions, not which they are. It
+/// stands for all cores that run alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Core {
+    /// Two instructions a cycle, in order: Cortex-A35, A53, A55, A510, A520 and their kin.
+    CortexA55,
+}
+
+impl Core {
+    /// The name in the kernels' names and in the logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Core::CortexA55 => "cortex_a55",
+        }
     }
 }
 

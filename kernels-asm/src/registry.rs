@@ -2,12 +2,13 @@
 //!
 //! [`KERNELS`] is data: it names everything that can be run, weakest first, so it reads as a list
 //! of preferences. [`Kernels::resolve`] takes the strongest entry for each operation that the CPU
-//! has the features for; `tests/kernelcheck` walks the same list.
+//! has the features for, and that is tuned for its core or for none; `tests/kernelcheck` walks the
+//! same list.
 
 #[cfg(target_arch = "aarch64")]
 use crate::aarch64;
 pub use crate::dispatch::{Kernels, ResolveError};
-use crate::features::Isa;
+use crate::features::{Core, Isa};
 use crate::format::WeightFormat;
 use crate::reference;
 use crate::vector::{self, VectorOps};
@@ -51,6 +52,8 @@ pub struct Kernel {
     pub name: &'static str,
     /// The tier: what the CPU must have.
     pub isa: Isa,
+    /// The core that it is tuned for, if any: others can run it, and have better ones.
+    pub core: Option<Core>,
     /// Among the kernels of one operation that can run, the highest is taken.
     pub priority: u8,
     /// What it computes.
@@ -119,6 +122,20 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_q5_k_neon_dotprod", Dotprod, 30, Q5_K, aarch64::gemv_q5_k_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
     gemv("gemv_q6_k_neon_dotprod", Dotprod, 30, Q6_K, aarch64::gemv_q6_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    a55("gemv_q4_0_neon_dotprod_cortex_a55", Q4_0, aarch64::gemv_q4_0_neon_dotprod_cortex_a55),
+    #[cfg(target_arch = "aarch64")]
+    a55("gemv_q4_1_neon_dotprod_cortex_a55", Q4_1, aarch64::gemv_q4_1_neon_dotprod_cortex_a55),
+    #[cfg(target_arch = "aarch64")]
+    a55("gemv_q5_0_neon_dotprod_cortex_a55", Q5_0, aarch64::gemv_q5_0_neon_dotprod_cortex_a55),
+    #[cfg(target_arch = "aarch64")]
+    a55("gemv_q8_0_neon_dotprod_cortex_a55", Q8_0, aarch64::gemv_q8_0_neon_dotprod_cortex_a55),
+    #[cfg(target_arch = "aarch64")]
+    a55("gemv_q4_k_neon_dotprod_cortex_a55", Q4_K, aarch64::gemv_q4_k_neon_dotprod_cortex_a55),
+    #[cfg(target_arch = "aarch64")]
+    a55("gemv_q5_k_neon_dotprod_cortex_a55", Q5_K, aarch64::gemv_q5_k_neon_dotprod_cortex_a55),
+    #[cfg(target_arch = "aarch64")]
+    a55("gemv_q6_k_neon_dotprod_cortex_a55", Q6_K, aarch64::gemv_q6_k_neon_dotprod_cortex_a55),
 ];
 
 const fn gemv(
@@ -132,7 +149,17 @@ const fn gemv(
         name,
         isa,
         priority,
+        core: None,
         operation: Operation::Gemv(format, function),
+    }
+}
+
+/// A GEMV with SDOT, in the order that in-order cores like best.
+#[cfg(target_arch = "aarch64")]
+const fn a55(name: &'static str, format: WeightFormat, function: Gemv) -> Kernel {
+    Kernel {
+        core: Some(Core::CortexA55),
+        ..gemv(name, Dotprod, 31, format, function)
     }
 }
 
@@ -146,6 +173,7 @@ const fn vector(
         name,
         isa,
         priority,
+        core: None,
         operation: Operation::Vector(operations),
     }
 }

@@ -14,6 +14,7 @@ use crate::prompt;
 use crate::session::{self, Machine, Setup};
 use crate::sys::{self, STDOUT};
 use crate::tokenizer::Tokenizer;
+use kernels_asm::features::Core;
 use kernels_asm::registry::{KERNELS, Operation};
 
 /// `plan`: the sum on stdout, a line per buffer, or one JSON object as the log has it.
@@ -138,12 +139,15 @@ pub fn tokenize(options: &Options) -> Result<(), Error> {
     out.flush()
 }
 
-/// `kernels`: the list, and what this CPU resolves.
+/// `kernels`: the list, what this CPU resolves, and what its cores were taken for.
 ///
 /// # Errors
 /// `--isa` or `--kernel` ask for what the CPU lacks, or stdout is closed.
 pub fn kernels(options: &Options) -> Result<(), Error> {
-    let resolved = session::resolve_kernels(options)?;
+    let processors = cpu::processors(options.cpu_range).ok_or(UsageError::NoProcessor)?;
+    let threads = options.threads.unwrap_or(processors.fastest);
+    let cores = cpu::cores(&processors.assign(threads));
+    let resolved = session::resolve_kernels(options, cores)?;
     let have = cpu::features();
     let mut out = Output::default();
     for kernel in KERNELS {
@@ -157,10 +161,16 @@ pub fn kernels(options: &Options) -> Result<(), Error> {
             (false, false) => "lacking",
         };
         out.print(format_args!(
-            "{:<28} {:<12} {state}\n",
+            "{:<34} {:<12} {:<12} {state}\n",
             kernel.name,
-            kernel.isa.name()
+            kernel.isa.name(),
+            kernel.core.map_or("-", Core::name)
         ))?;
+    }
+    if cfg!(target_arch = "aarch64") {
+        let tuning = cores.tuning().map_or("no core", Core::name);
+        let cores = cores.name();
+        out.print(format_args!("cores {cores}: kernels for {tuning}\n"))?;
     }
     out.flush()
 }

@@ -7,7 +7,7 @@ use crate::sys;
 use core::ffi::CStr;
 use core::fmt::Write;
 use heapless::{String, Vec};
-use kernels_asm::features::Features;
+use kernels_asm::features::{Core, Features};
 
 /// The features of this processor that kernels may ask for.
 #[cfg(target_arch = "x86_64")]
@@ -80,6 +80,119 @@ pub fn features() -> Features {
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn features() -> Features {
     Features::NONE
+}
+
+/// How processors run instructions: it decides in which order kernels had better bring them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cores {
+    /// In the order of the program, on one of them at least.
+    InOrder,
+    /// In an order of their own, on all of them.
+    OutOfOrder,
+    /// They do not say which they are.
+    Unknown,
+}
+
+impl Cores {
+    /// The core that kernels should be tuned for.
+    ///
+    /// Order costs a core that makes its own little, and lack of it costs one that does not much:
+    /// what is unknown is taken for in-order.
+    pub fn tuning(self) -> Option<Core> {
+        match self {
+            Cores::InOrder => Some(Core::CortexA55),
+            Cores::Unknown if cfg!(target_arch = "aarch64") => Some(Core::CortexA55),
+            Cores::Unknown | Cores::OutOfOrder => None,
+        }
+    }
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cores::InOrder => "in-order",
+            Cores::OutOfOrder => "out-of-order",
+            Cores::Unknown => "unknown",
+        }
+    }
+}
+
+/// What the processors `cpus` are. Work is shared out evenly, so one in-order processor among them
+/// decides, and one that cannot be told decides over those that order for themselves.
+#[cfg(target_arch = "aarch64")]
+pub fn cores(cpus: &[u32]) -> Cores {
+    cores_among(cpus.iter().map(|&cpu| midr(cpu).map(of_midr)))
+}
+
+/// What the processors are: x86-64 has no kernels that depend on it.
+#[cfg(not(target_arch = "aarch64"))]
+pub fn cores(_cpus: &[u32]) -> Cores {
+    Cores::Unknown
+}
+
+/// What decides among several.
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
+fn cores_among(each: impl Iterator<Item = Option<Cores>>) -> Cores {
+    let worse = |one: Cores, other: Cores| match (one, other) {
+        (Cores::InOrder, _) | (_, Cores::InOrder) => Cores::InOrder,
+        (Cores::Unknown, _) | (_, Cores::Unknown) => Cores::Unknown,
+        _ => Cores::OutOfOrder,
+    };
+    each.map(|cores| cores.unwrap_or(Cores::Unknown))
+        .reduce(worse)
+        .unwrap_or(Cores::Unknown)
+}
+
+/// What a main ID register says: an implementer in its highest byte, a part in bits 4 to 15.
+///
+/// In-order cores are few and listed; whatever else names itself is taken for out-of-order.
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
+fn of_midr(midr: u32) -> Cores {
+    const ARM: u32 = 0x41;
+    const QUALCOMM: u32 = 0x51;
+    match (midr >> 24, midr >> 4 & 0xfff) {
+        (0, _) => Cores::Unknown, // kept for software
+        // Cortex-A34, A53, A35, A55, A510, A520, A320
+        (ARM, 0xd02 | 0xd03 | 0xd04 | 0xd05 | 0xd46 | 0xd80 | 0xd8f) => Cores::InOrder,
+        // Kryo Silver of the 2xx, 3xx and 4xx: A53 and A55 with changes
+        (QUALCOMM, 0x801 | 0x803 | 0x805) => Cores::InOrder,
+        _ => Cores::OutOfOrder,
+    }
+}
+
+/// The main ID register of a processor: from sysfs, or where that has none (Linux before 4.7,
+/// emulators) of the processor that this thread is on.
+#[cfg(target_arch = "aarch64")]
+fn midr(cpu: u32) -> Option<u32> {
+    const AT_HWCAP: u64 = 16;
+    const HWCAP_CPUID: u64 = 1 << 11;
+    let path = numbered(format_args!(
+        "/sys/devices/system/cpu/cpu{cpu}/regs/identification/midr_el1"
+    ))?;
+    let path = CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
+    let mut buffer = [0; 32];
+    let listed = sys::read_small(path, &mut buffer).and_then(midr_in);
+    let has_register = sys::auxiliary(AT_HWCAP) & HWCAP_CPUID != 0;
+    listed.or_else(|| has_register.then(own_midr))
+}
+
+/// The register in a line of sysfs, as `0x00000000412fd050`.
+#[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
+fn midr_in(line: &str) -> Option<u32> {
+    u32::from_str_radix(line.trim().strip_prefix("0x")?, 16).ok()
+}
+
+/// The register itself. Only where the kernel says HWCAP_CPUID.
+#[cfg(target_arch = "aarch64")]
+#[allow(unsafe_code)] // one instruction that no intrinsic has
+fn own_midr() -> u32 {
+    let register: u64;
+    // SAFETY: the caller has seen HWCAP_CPUID, so the kernel answers for this instruction, which
+    // reads a register.
+    unsafe {
+        core::arch::asm!("mrs {}, midr_el1", out(reg) register,
+            options(nomem, nostack, preserves_flags));
+    }
+    register as u32 // the upper half is zero
 }
 
 /// A path under `/sys` or `/proc` with a number in it, ready for the kernel.
@@ -272,5 +385,47 @@ mod tests {
         assert_eq!(memory_group("0::/").map(|group| group.path), Some(""));
         assert_eq!(memory_group("8:pids:/memory"), None);
         assert_eq!(memory_group("nonsense"), None);
+    }
+
+    #[test]
+    fn in_order_cores_are_known_by_their_number() {
+        for (line, expected) in [
+            ("0x00000000412fd050\n", Cores::InOrder), // Cortex-A55 r2p0
+            ("0x00000000410fd034\n", Cores::InOrder), // Cortex-A53
+            ("0x00000000411fd461\n", Cores::InOrder), // Cortex-A510
+            ("0x0000000051df805e\n", Cores::InOrder), // Kryo 4xx Silver
+            ("0x00000000414fd0b1\n", Cores::OutOfOrder), // Cortex-A76
+            ("0x00000000410fd083\n", Cores::OutOfOrder), // Cortex-A72
+            ("0x00000000610f0220\n", Cores::OutOfOrder), // Apple
+            ("0x0000000000000000\n", Cores::Unknown),
+        ] {
+            assert_eq!(midr_in(line).map(of_midr), Some(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_that_hold_no_register_are_refused() {
+        for line in ["", "0x", "412fd050", "0x00000001412fd050", "0x412fd05g"] {
+            assert_eq!(midr_in(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn one_in_order_processor_decides_and_then_one_that_is_unknown() {
+        use Cores::{InOrder, OutOfOrder, Unknown};
+        let among = |each: &[Option<Cores>]| cores_among(each.iter().copied());
+        assert_eq!(among(&[Some(OutOfOrder), Some(InOrder), None]), InOrder);
+        assert_eq!(among(&[Some(OutOfOrder), None]), Unknown);
+        assert_eq!(among(&[Some(OutOfOrder); 4]), OutOfOrder);
+        assert_eq!(among(&[Some(InOrder); 4]), InOrder);
+        assert_eq!(among(&[]), Unknown);
+    }
+
+    #[test]
+    fn unknown_cores_get_the_order_that_costs_least_if_wrong() {
+        assert_eq!(Cores::InOrder.tuning(), Some(Core::CortexA55));
+        assert_eq!(Cores::OutOfOrder.tuning(), None);
+        let expected = cfg!(target_arch = "aarch64").then_some(Core::CortexA55);
+        assert_eq!(Cores::Unknown.tuning(), expected);
     }
 }

@@ -3,7 +3,7 @@
 use crate::arena::{self, Forward, Kv, Model, Open, Region};
 use crate::board::Board;
 use crate::chat::Chat;
-use crate::cpu::{self, Processors};
+use crate::cpu::{self, Cores, Processors};
 use crate::error::Error;
 use crate::generate::{Ended, Finish, Generator, LogitsFile, Mark, Times};
 use crate::image::{Image, Mapped};
@@ -83,14 +83,15 @@ impl Setup {
             // Before the plan believes a size: the table has it too.
             Weights::gather(&model.gguf, &config, &mut image)?;
         }
-        let kernels = resolve_kernels(options)?;
         let processors = cpu::processors(options.cpu_range).ok_or(UsageError::NoProcessor)?;
+        let threads = options.threads.unwrap_or(processors.fastest);
+        let kernels = resolve_kernels(options, cpu::cores(&processors.assign(threads)))?;
         let context_default = config.context_max.min(machine.board.context_default);
         let context = options.context.unwrap_or(context_default);
         let request = Request {
             context,
             batch: options.batch.min(context),
-            threads: options.threads.unwrap_or(processors.fastest),
+            threads,
             key_format,
             value_format,
         };
@@ -260,11 +261,12 @@ impl Setup {
     }
 }
 
-/// The strongest kernels that the CPU has and `--isa` allows, or those that `--kernel` names.
+/// The strongest kernels that the CPU has and `--isa` allows, tuned for `cores`, or those that
+/// `--kernel` names.
 ///
 /// # Errors
 /// The CPU lacks what the user asks for.
-pub fn resolve_kernels(options: &Options) -> Result<Kernels, Error> {
+pub fn resolve_kernels(options: &Options, cores: Cores) -> Result<Kernels, Error> {
     let detected = cpu::features();
     let have = match options.isa {
         None => detected,
@@ -276,7 +278,7 @@ pub fn resolve_kernels(options: &Options) -> Result<Kernels, Error> {
             isa.needs()
         }
     };
-    Ok(Kernels::resolve(have, &options.kernels)?)
+    Ok(Kernels::resolve(have, cores.tuning(), &options.kernels)?)
 }
 
 /// Runs a prompt.

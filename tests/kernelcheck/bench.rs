@@ -19,11 +19,11 @@ const ROWS_PER_CALL: usize = 1024;
 /// Prints a line for each GEMV, beside what a plain read of the same memory reaches.
 pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
     println!(
-        "{:24} {:>9} {:>9} {:>9} {:>9} {:>6}",
+        "{:34} {:>9} {:>9} {:>9} {:>9} {:>6}",
         "", "ns/weight", "GB/s", "GB/s", "GB/s", ""
     );
     println!(
-        "{:24} {:>9} {:>9} {:>9} {:>9} {:>6}",
+        "{:34} {:>9} {:>9} {:>9} {:>9} {:>6}",
         "", "warm", "warm", "cold", "read", "share"
     );
     for kernel in kernels {
@@ -48,7 +48,7 @@ pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
         let speed = |times: &mut [f64]| cold.len() as f64 / middle(times) / 1e9;
         let (cold_speed, read_speed) = (speed(&mut kernel_times), speed(&mut read_times));
         println!(
-            "{:24} {ns_per_weight:9.4} {warm_speed:9.2} {cold_speed:9.2} {read_speed:9.2} {:6.2}",
+            "{:34} {ns_per_weight:9.4} {warm_speed:9.2} {cold_speed:9.2} {read_speed:9.2} {:6.2}",
             kernel.name,
             cold_speed / read_speed
         );
@@ -57,7 +57,7 @@ pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
 
 /// Prints how fast GGUF rows are packed, in bytes of the file, and unpacked, in floats.
 pub fn run_packing(options: &Options) {
-    println!("{:24} {:>9} {:>9}", "", "MB/s", "Mfloat/s");
+    println!("{:34} {:>9} {:>9}", "", "MB/s", "Mfloat/s");
     for format in WeightFormat::ALL
         .into_iter()
         .filter(|format| options.names(format.name()))
@@ -77,7 +77,7 @@ pub fn run_packing(options: &Options) {
         });
         let unpack = COLUMNS as f64 / seconds / 1e6;
         println!(
-            "{:24} {pack:9.0} {unpack:9.0}",
+            "{:34} {pack:9.0} {unpack:9.0}",
             format!("pack {}", format.name())
         );
     }

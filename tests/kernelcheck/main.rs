@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             } else {
                 "  not on this CPU"
             };
-            println!("{:24} {}{can_run}", kernel.name, kernel.isa.name());
+            println!("{:34} {}{can_run}", kernel.name, kernel.isa.name());
         }
         return ExitCode::SUCCESS;
     }
@@ -67,8 +67,8 @@ fn main() -> ExitCode {
     for kernel in runnable {
         let result = check(kernel, &options);
         match &result {
-            Ok(cases) => println!("{:24} {cases} cases, all equal", kernel.name),
-            Err(message) => println!("{:24} FAILED: {message}", kernel.name),
+            Ok(cases) => println!("{:34} {cases} cases, all equal", kernel.name),
+            Err(message) => println!("{:34} FAILED: {message}", kernel.name),
         }
         checked += 1;
         failures += usize::from(result.is_err());

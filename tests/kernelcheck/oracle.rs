@@ -105,7 +105,7 @@ fn check_group(
         Scales::Ordinary,
     );
     let mut products = [f32::NAN; 8];
-    let reference = Kernels::resolve(kernels_asm::features::Features::NONE, &[])
+    let reference = Kernels::resolve(kernels_asm::features::Features::NONE, None, &[])
         .map_err(|error| format!("{error:?}"))?;
     let records_of_x = activations.records(format.activation());
     reference.gemv(format, &group, columns, &records_of_x, &mut products);

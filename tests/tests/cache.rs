@@ -32,7 +32,7 @@ fn config(head_dim: usize) -> Config {
 }
 
 fn kernels() -> Kernels {
-    Kernels::resolve(detected_features(), &[]).expect("nothing is forced")
+    Kernels::resolve(detected_features(), None, &[]).expect("nothing is forced")
 }
 
 /// Numbers that look random, the same for the same seed.

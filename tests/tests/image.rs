@@ -1,10 +1,13 @@
-//! The shipped programs as files: static, small, without a heap and without `std`.
+//! The shipped programs as files: static, small, without a heap and without `std`, and without
+//! instructions that not every processor has, but where kernels are chosen for those that do.
 
 use std::fs;
 
+use cycles::decode::{Extension, extension};
+use cycles::image::{Function, functions};
 use object::read::elf::{ElfFile64, ProgramHeader};
-use object::{Object, ObjectSymbol, elf};
-use tests::{ARM64, Board, HOST};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, elf};
+use tests::{ARM64, Board, HOST, run_arm64};
 
 /// Bound of the shipped 64-bit Arm program.
 const BYTES_MAX: usize = 1_000_000;
@@ -113,6 +116,71 @@ fn shipped_program_is_the_linked_one(board: Board) {
         linked == shipped,
         "{board:?} was built by cargo alone: run `cargo xtask build`"
     );
+}
+
+/// What the 64-bit Arm program's list of kernels says that each may use.
+fn listed_extensions() -> Vec<(String, Option<Extension>)> {
+    let output = run_arm64("cortex-a53", &["kernels"], b"");
+    let list = String::from_utf8(output.stdout).unwrap();
+    let kernels = list.lines().filter_map(|line| {
+        let (name, rest) = line.split_once(' ')?;
+        let extension = match rest.split_whitespace().next()? {
+            "dotprod" => Some(Extension::Dotprod),
+            "i8mm" => Some(Extension::I8mm),
+            "neon" | "reference" => None,
+            _ => return None, // the line on the cores
+        };
+        Some((name.to_owned(), extension))
+    });
+    kernels.collect()
+}
+
+/// Instructions in a program's code that need an extension, and where they stand.
+fn extended_instructions(image: &[u8]) -> Vec<(u64, Extension)> {
+    let file = object::File::parse(image).unwrap();
+    let mut found = Vec::new();
+    for section in file
+        .sections()
+        .filter(|section| section.kind() == SectionKind::Text)
+    {
+        let (words, _) = section.data().unwrap().as_chunks::<4>();
+        for (i, word) in words.iter().enumerate() {
+            if let Some(extension) = extension(u32::from_le_bytes(*word)) {
+                found.push((section.address() + 4 * i as u64, extension));
+            }
+        }
+    }
+    found
+}
+
+fn holds(function: &Function, address: u64) -> bool {
+    let bytes = 4 * function.words.len() as u64;
+    (function.address..function.address + bytes).contains(&address)
+}
+
+#[test]
+fn arm64_program_uses_extensions_in_the_kernels_listed_for_them_alone() {
+    let image = fs::read(ARM64.linked()).unwrap();
+    let (functions, listed) = (functions(&image).unwrap(), listed_extensions());
+    let mut used = Vec::new();
+    for (address, extension) in extended_instructions(&image) {
+        let function = functions.iter().find(|function| holds(function, address));
+        let name = function.map_or("no function", |function| &function.name);
+        let allowed = listed
+            .iter()
+            .find(|kernel| kernel.0 == name)
+            .and_then(|kernel| kernel.1);
+        assert!(
+            allowed >= Some(extension),
+            "{extension:?} at {address:x} in {name}"
+        );
+        used.push(name);
+    }
+    // The other way round: what is listed for an extension is there, and has been looked at.
+    for (name, _) in listed.iter().filter(|kernel| kernel.1.is_some()) {
+        assert!(used.contains(&name.as_str()), "{name} uses no extension");
+    }
+    assert!(!used.is_empty(), "no kernel uses an extension");
 }
 
 #[test]

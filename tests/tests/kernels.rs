@@ -1,6 +1,8 @@
-//! The kernels that this CPU can run, against their references.
+//! The kernels that this CPU can run, against their references; and which a CPU gets.
 
 use std::process::{Command, Output};
+
+use tests::run_arm64;
 
 fn kernelcheck(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kernelcheck"))
@@ -28,4 +30,64 @@ fn a_run_that_checks_no_kernel_fails() {
     let output = kernelcheck(&["--op", "typo"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no kernel"));
+}
+
+/// What `kernels` says on an emulated Arm processor.
+fn list(cpu: &str, more: &[&str]) -> String {
+    let output = run_arm64(cpu, &[&["kernels"], more].concat(), b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The line of a kernel, its columns one space apart.
+fn row(list: &str, kernel: &str) -> String {
+    let mut rows = list
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let row = rows.find(|row| row[0] == kernel);
+    row.unwrap_or_else(|| panic!("{kernel} is not in\n{list}"))
+        .join(" ")
+}
+
+#[test]
+fn kernels_for_the_cores_in_use_are_chosen() {
+    let list = list("cortex-a76", &[]);
+    for format in ["q4_0", "q4_1", "q5_0", "q8_0", "q4_k", "q5_k", "q6_k"] {
+        let plain = format!("gemv_{format}_neon_dotprod");
+        let tuned = format!("{plain}_cortex_a55");
+        assert_eq!(row(&list, &plain), format!("{plain} dotprod - chosen"));
+        assert_eq!(
+            row(&list, &tuned),
+            format!("{tuned} dotprod cortex_a55 usable")
+        );
+    }
+    assert!(
+        list.ends_with("cores out-of-order: kernels for no core\n"),
+        "{list}"
+    );
+}
+
+#[test]
+fn in_order_core_without_sdot_is_known_and_gets_what_it_can_run() {
+    let list = list("cortex-a53", &[]);
+    assert_eq!(row(&list, "gemv_q4_k_neon"), "gemv_q4_k_neon neon - chosen");
+    let tuned = "gemv_q4_k_neon_dotprod_cortex_a55";
+    assert_eq!(
+        row(&list, tuned),
+        format!("{tuned} dotprod cortex_a55 lacking")
+    );
+    assert!(
+        list.ends_with("cores in-order: kernels for cortex_a55\n"),
+        "{list}"
+    );
+}
+
+#[test]
+fn kernel_tuned_for_another_core_can_be_asked_for() {
+    let tuned = "gemv_q4_k_neon_dotprod_cortex_a55";
+    let list = list("cortex-a76", &["--kernel", &format!("Q4_K={tuned}")]);
+    assert_eq!(
+        row(&list, tuned),
+        format!("{tuned} dotprod cortex_a55 chosen")
+    );
 }

@@ -19,7 +19,7 @@
 // x5 activations of this record | x6 records left | x7 x8 upper halves of weight vectors
 // x9 next four activations
 //
-// Cortex-A55 model: 626 cycles per record, 0.306 per weight.
+// budget: 626 cycles a record (cortex-a55)
     .pushsection .text.gemv_q5_k_neon, "ax", %progbits
     .p2align 6
     .global gemv_q5_k_neon

@@ -5,19 +5,13 @@
 //
 // Five bytes hold eight weights u: the low five bits of byte v are u_v, and the high three make up
 // u_5 (bytes 0 1), u_6 (2 3) and u_7 (4 1 3). SRI joins the parts at the top of a byte, USHR #3
-// brings them down.
-// Two vector pairs and three activation registers are always loaded ahead. At the end of sub-block
-// 7 that look-ahead fetches the minima, which lie like two vector pairs, and the activation sums:
-// minima are folded in by SDOT, M = 128 * (m . hi) + m . lo. At the end of a record it fetches the
-// next one's beginning; behind the last record of all, which has no next, its own once more.
+// brings them down. Minima are folded in by SDOT, M = 128 * (m . hi) + m . lo.
 //
-// Registers: v0 v1 float sums of rows 0-3 and 4-7 | v2 v3 dot products, M | v4-v7 activations
-// v16-v20 bytes 0-4 of rows 0-3, then u_5 in v16, u_6 in v18, u_7 in v20 | v21-v25 of rows 4-7
-// v26 v27 weights, sub-block scales, t | v28 v29 A | v30 mask | v31 TBL indices, byte to lane
-// x5 activations of this record | x6 records left | x7 x8 upper halves of weight vectors
-// x9 end of the weights | x10 next record
-//
-// Cortex-A55 model: 413 cycles per record, 0.202 per weight.
+// Registers: v0 v1 float sums of rows 0-3 and 4-7 | v2 v3 dot products, M | v4 v5 activations
+// v6 activation scale | v16-v20 bytes 0-4, then u_5 in v16, u_6 in v18, u_7 in v20; sub-block
+// scales, minima, d | v21-v25 u_0-u_4; d, dmin | v26 v27 A, t | v28 scale bytes
+// v29 v30 TBL indices of rows 0-3 and 4-7 | v31 mask
+// x5 activations of this record | x6 records left
     .arch_extension dotprod
     .pushsection .text.gemv_q5_k_neon_dotprod, "ax", %progbits
     .p2align 6
@@ -25,114 +19,114 @@
     .hidden gemv_q5_k_neon_dotprod
     .type   gemv_q5_k_neon_dotprod, %function
 
-// Sub-block \j: A += scale * dot product. The look-ahead goes on at \next and \next_act.
-    .macro sub_block j, next, next_act
-    and     v26.16b, v16.16b, v30.16b       ; ldr     x7, [x0, #160 * \j + 232] // u_0
-    and     v27.16b, v21.16b, v30.16b       ; ldr     x8, [x0, #160 * \j + 248]
-    sri     v16.16b, v17.16b, #3            ; ldr     d18, [x0, #160 * \j + 224]
-    sri     v21.16b, v22.16b, #3            ; ldr     d23, [x0, #160 * \j + 240]
-    sdot    v2.4s, v26.16b, v4.4b[0]        ; ins     v18.d[1], x7
-    sdot    v3.4s, v27.16b, v4.4b[0]        ; ins     v23.d[1], x8
-    and     v26.16b, v17.16b, v30.16b       ; ldr     x7, [x0, #160 * \j + 264] // u_1
-    and     v27.16b, v22.16b, v30.16b       ; ldr     x8, [x0, #160 * \j + 280]
-    shl     v17.16b, v17.16b, #2            ; ldr     d19, [x0, #160 * \j + 256]
-    shl     v22.16b, v22.16b, #2            ; ldr     d24, [x0, #160 * \j + 272]
-    sdot    v2.4s, v26.16b, v4.4b[1]        ; ins     v19.d[1], x7
-    sdot    v3.4s, v27.16b, v4.4b[1]        ; ins     v24.d[1], x8
-    ushr    v16.16b, v16.16b, #3            ; ldr     x7, [x0, #160 * \j + 296] // u_5
-    ushr    v21.16b, v21.16b, #3            ; ldr     x8, [x0, #160 * \j + 312]
-    and     v26.16b, v18.16b, v30.16b       ; ldr     d20, [x0, #160 * \j + 288] // u_2
-    and     v27.16b, v23.16b, v30.16b       ; ldr     d25, [x0, #160 * \j + 304]
-    sdot    v2.4s, v26.16b, v5.4b[0]        ; ins     v20.d[1], x7
-    sdot    v3.4s, v27.16b, v5.4b[0]        ; ins     v25.d[1], x8
-    sri     v18.16b, v19.16b, #3            ; ldr     d7, [x5, #32 * \j + 24]
-    sri     v23.16b, v24.16b, #3            ; prfm    pldl1keep, [x0, #160 * \j + 2048]
-    sdot    v2.4s, v16.16b, v6.4b[1]        ; ldr     d4, [x5, #\next_act]
-    sdot    v3.4s, v21.16b, v6.4b[1]
-    and     v26.16b, v19.16b, v30.16b       ; ldr     x7, [x0, #\next + 8]      // u_3
-    and     v27.16b, v24.16b, v30.16b       ; ldr     x8, [x0, #\next + 24]
-    sdot    v2.4s, v26.16b, v5.4b[1]        ; ldr     d16, [x0, #\next]
-    sdot    v3.4s, v27.16b, v5.4b[1]        ; ldr     d21, [x0, #\next + 16]
-    shl     v19.16b, v19.16b, #2            ; ins     v16.d[1], x7
-    shl     v24.16b, v24.16b, #2            ; ins     v21.d[1], x8
-    ushr    v18.16b, v18.16b, #3            ; ldr     d5, [x5, #\next_act + 8]  // u_6
-    ushr    v23.16b, v23.16b, #3            ; prfm    pldl1keep, [x0, #160 * \j + 2112]
-    and     v26.16b, v20.16b, v30.16b                                           // u_4
-    and     v27.16b, v25.16b, v30.16b
-    sdot    v2.4s, v26.16b, v6.4b[0]
-    sdot    v3.4s, v27.16b, v6.4b[0]        ; prfm    pldl1keep, [x0, #160 * \j + 2176]
-    sri     v17.16b, v19.16b, #1            ; ldr     s26, [x0, #8 * \j]
-    sri     v22.16b, v24.16b, #1            ; ldr     s27, [x0, #8 * \j + 4]
-    sdot    v2.4s, v18.16b, v7.4b[0]        ; ldr     d6, [x5, #\next_act + 16]
-    sdot    v3.4s, v23.16b, v7.4b[0]
-    sri     v20.16b, v17.16b, #3                                                // u_7
-    sri     v25.16b, v22.16b, #3
-    ushr    v20.16b, v20.16b, #3            ; ldr     x7, [x0, #\next + 40]
-    ushr    v25.16b, v25.16b, #3            ; ldr     x8, [x0, #\next + 56]
-    sdot    v2.4s, v20.16b, v7.4b[1]        ; ldr     d17, [x0, #\next + 32]
-    sdot    v3.4s, v25.16b, v7.4b[1]        ; ldr     d22, [x0, #\next + 48]
-    tbl     v26.16b, {v26.16b}, v31.16b     ; ins     v17.d[1], x7
-    tbl     v27.16b, {v27.16b}, v31.16b     ; ins     v22.d[1], x8
-    mla     v28.4s, v2.4s, v26.4s           ; fmov    d2, xzr
-    mla     v29.4s, v3.4s, v27.4s           ; fmov    d3, xzr
+// The eight k of each lane of four rows, from five vectors at \at, into the sum v\sum.
+    .macro rows sum, at
+    ldr     q16, [x0, #\at]
+    ldr     q17, [x0, #\at + 32]
+    ldr     q18, [x0, #\at + 64]
+    ldr     q19, [x0, #\at + 96]
+    ldr     q20, [x0, #\at + 128]
+    and     v21.16b, v16.16b, v31.16b       // u_0
+    and     v22.16b, v17.16b, v31.16b       // u_1
+    and     v23.16b, v18.16b, v31.16b       // u_2
+    and     v24.16b, v19.16b, v31.16b       // u_3
+    sdot    v\sum\().4s, v21.16b, v4.4b[0]
+    sdot    v\sum\().4s, v22.16b, v4.4b[1]
+    sri     v16.16b, v17.16b, #3            // u_5
+    sri     v18.16b, v19.16b, #3            // u_6
+    shl     v17.16b, v17.16b, #2
+    shl     v19.16b, v19.16b, #2
+    sdot    v\sum\().4s, v23.16b, v4.4b[2]
+    sdot    v\sum\().4s, v24.16b, v4.4b[3]
+    and     v25.16b, v20.16b, v31.16b       // u_4
+    sri     v17.16b, v19.16b, #1            // u_7
+    sri     v20.16b, v17.16b, #3
+    ushr    v16.16b, v16.16b, #3
+    ushr    v18.16b, v18.16b, #3
+    ushr    v20.16b, v20.16b, #3
+    sdot    v\sum\().4s, v25.16b, v5.4b[0]
+    sdot    v\sum\().4s, v16.16b, v5.4b[1]
+    sdot    v\sum\().4s, v18.16b, v5.4b[2]
+    sdot    v\sum\().4s, v20.16b, v5.4b[3]
+    .endm
+
+// Sub-block \j: A += scale * dot product.
+    .macro sub_block j
+    ldr     q4, [x5, #32 * \j]
+    ldr     q5, [x5, #32 * \j + 16]
+    movi    v2.4s, #0
+    movi    v3.4s, #0
+    prfm    pldl1keep, [x0, #160 * \j + 1024]
+    prfm    pldl1keep, [x0, #160 * \j + 1088]
+    prfm    pldl1keep, [x0, #160 * \j + 1152]
+    rows    2, 160 * \j + 160
+    rows    3, 160 * \j + 176
+    ldr     d28, [x0, #8 * \j]
+    tbl     v16.16b, {v28.16b}, v29.16b
+    tbl     v17.16b, {v28.16b}, v30.16b
+    mla     v26.4s, v2.4s, v16.4s
+    mla     v27.4s, v3.4s, v17.4s
     .endm
 
 gemv_q5_k_neon_dotprod:
     cbz     x1, 3f
-    mov     w9, #1440
-    mul     x9, x9, x1
-    madd    x9, x9, x2, x0
-    movi    v30.16b, #31
-    ldr     q31, 9f
-    mov     x5, x3
-    ldp     q16, q21, [x0, #160]
-    ldp     q17, q22, [x0, #192]
-    ldp     d4, d5, [x5]
-    ldr     d6, [x5, #16]
-    movi    v2.4s, #0
-    movi    v3.4s, #0
-    movi    v28.4s, #0
-    movi    v29.4s, #0
+    movi    v31.16b, #31
+    adr     x7, 9f
+    ldp     q29, q30, [x7]
 
-1:  mov     x6, x2
+1:  mov     x5, x3
+    mov     x6, x2
     movi    v0.4s, #0
     movi    v1.4s, #0
 
-2:  .irp    j, 0, 1, 2, 3, 4, 5, 6
-    sub_block \j, 160 * \j + 320, 32 * \j + 32
+2:  movi    v26.4s, #0
+    movi    v27.4s, #0
+    .irp    j, 0, 1, 2, 3, 4, 5, 6, 7
+    sub_block \j
     .endr
-    sub_block 7, 64, 256
+    prfm    pldl1keep, [x0, #2304]
+    prfm    pldl1keep, [x0, #2368]
+    prfm    pldl1keep, [x0, #2432]
 
 // sum += activation scale * (d * A - dmin * M)
-    add     x10, x0, #1440                  ; prfm    pldl1keep, [x0, #3328]
-    sdot    v2.4s, v16.16b, v5.4b[0]        ; ldr     d18, [x0, #128]       // m . hi; d
-    sdot    v3.4s, v21.16b, v5.4b[0]        ; ldr     d23, [x0, #136]
-    scvtf   v26.4s, v28.4s                  ; ldr     d19, [x0, #144]       // t = A; dmin
-    scvtf   v27.4s, v29.4s                  ; ldr     d24, [x0, #152]
-    sdot    v2.4s, v17.16b, v5.4b[1]        ; ldr     s7, [x5, #272]        // activation scale
-    sdot    v3.4s, v22.16b, v5.4b[1]        ; prfm    pldl1keep, [x0, #3392]
-    fcvtl   v18.4s, v18.4h                  ; cmp     x10, x9
-    fcvtl   v23.4s, v23.4h                  ; csel    x0, x10, x0, ne
-    shl     v2.4s, v2.4s, #7                ; add     x5, x5, #336
-    shl     v3.4s, v3.4s, #7                ; subs    x6, x6, #1
-    sdot    v2.4s, v16.16b, v4.4b[0]        ; csel    x5, x5, x3, ne        // m . lo
-    sdot    v3.4s, v21.16b, v4.4b[0]        ; ldr     x7, [x0, #168]
-    fmul    v26.4s, v26.4s, v18.4s          ; ldr     x8, [x0, #184]
-    fmul    v27.4s, v27.4s, v23.4s          ; ldr     d16, [x0, #160]
-    sdot    v2.4s, v17.16b, v4.4b[1]        ; ldr     d21, [x0, #176]
-    sdot    v3.4s, v22.16b, v4.4b[1]        ; ins     v16.d[1], x7
-    fcvtl   v19.4s, v19.4h                  ; ins     v21.d[1], x8
-    fcvtl   v24.4s, v24.4h                  ; ldr     x7, [x0, #200]
-    scvtf   v2.4s, v2.4s                    ; ldr     x8, [x0, #216]
-    scvtf   v3.4s, v3.4s                    ; ldr     d17, [x0, #192]
-    fmov    d28, xzr                        ; ldr     d22, [x0, #208]
-    fmov    d29, xzr                        ; ldr     d4, [x5]
-    fmls    v26.4s, v2.4s, v19.4s           ; ins     v17.d[1], x7          // t -= dmin * M
-    fmls    v27.4s, v3.4s, v24.4s           ; ins     v22.d[1], x8
-    fmov    d2, xzr                         ; ldr     d5, [x5, #8]
-    fmov    d3, xzr                         ; ldr     d6, [x5, #16]
-    fmla    v0.4s, v26.4s, v7.s[0]          ; prfm    pldl1keep, [x0, #2016]
-    fmla    v1.4s, v27.4s, v7.s[0]          ; b.ne    2b
+    ldr     q4, [x5, #256]                  // activation sums: lo, hi
+    ldr     q16, [x0, #64]                  // minima
+    ldr     q17, [x0, #80]
+    ldr     q18, [x0, #96]
+    ldr     q19, [x0, #112]
+    ldr     q20, [x0, #128]                 // d
+    ldr     q22, [x0, #144]                 // dmin
+    ldr     s6, [x5, #272]                  // activation scale
+    movi    v2.4s, #0
+    movi    v3.4s, #0
+    sdot    v2.4s, v16.16b, v4.4b[2]        // m . hi
+    sdot    v3.4s, v17.16b, v4.4b[2]
+    sdot    v2.4s, v18.16b, v4.4b[3]
+    sdot    v3.4s, v19.16b, v4.4b[3]
+    fcvtl2  v21.4s, v20.8h
+    fcvtl   v20.4s, v20.4h
+    shl     v2.4s, v2.4s, #7
+    shl     v3.4s, v3.4s, #7
+    sdot    v2.4s, v16.16b, v4.4b[0]        // m . lo
+    sdot    v3.4s, v17.16b, v4.4b[0]
+    sdot    v2.4s, v18.16b, v4.4b[1]
+    sdot    v3.4s, v19.16b, v4.4b[1]
+    fcvtl2  v23.4s, v22.8h
+    fcvtl   v22.4s, v22.4h
+    scvtf   v26.4s, v26.4s                  // t = A
+    scvtf   v27.4s, v27.4s
+    scvtf   v2.4s, v2.4s
+    scvtf   v3.4s, v3.4s
+    fmul    v26.4s, v26.4s, v20.4s
+    fmul    v27.4s, v27.4s, v21.4s
+    fmls    v26.4s, v2.4s, v22.4s           // t -= dmin * M
+    fmls    v27.4s, v3.4s, v23.4s
+    fmla    v0.4s, v26.4s, v6.s[0]
+    fmla    v1.4s, v27.4s, v6.s[0]
+    add     x0, x0, #1440
+    add     x5, x5, #336
+    subs    x6, x6, #1
+    b.ne    2b
 
     stp     q0, q1, [x4], #32
     subs    x1, x1, #1
@@ -140,7 +134,9 @@ gemv_q5_k_neon_dotprod:
 3:  ret
     .p2align 4
 9:  .byte   0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3, -1, -1, -1
+    .byte   4, -1, -1, -1, 5, -1, -1, -1, 6, -1, -1, -1, 7, -1, -1, -1
     .size   gemv_q5_k_neon_dotprod, . - gemv_q5_k_neon_dotprod
     .popsection
     .purgem sub_block
+    .purgem rows
     .arch_extension nodotprod

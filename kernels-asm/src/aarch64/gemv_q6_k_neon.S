@@ -17,7 +17,7 @@
 // x5 activations of this record | x6 records left | x7 x8, x11 x12 upper halves of weight vectors
 // x9 next four activations
 //
-// Cortex-A55 model: 669 cycles per record, 0.327 per weight.
+// budget: 669 cycles a record (cortex-a55)
     .pushsection .text.gemv_q6_k_neon, "ax", %progbits
     .p2align 6
     .global gemv_q6_k_neon

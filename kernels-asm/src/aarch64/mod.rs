@@ -3,16 +3,20 @@
 //! # How the kernels are written
 //!
 //! A vector of a record is `[8 rows][4 k]`, so its halves are two registers of four rows, and
-//! their quarters of two. A lane belongs to one row from the first load to the last store, and
-//! rows 0-3 and 4-7 take turns, which leaves every accumulator three cycles of rest.
+//! their quarters of two. A lane belongs to one row from the first load to the last store.
 //! - `neon_dotprod`: SDOT by element multiplies a register with four activations that all rows
 //!   share, and adds the products up in the lane of the row.
 //! - `neon`, for cores without SDOT: SMULL multiplies two rows with the four activations, repeated
 //!   by LD1R, and sums stay in i16 for as long as the format allows. Each file says why they fit.
 //!
-//! The first target is the Cortex-A55: in order, two instructions a cycle, of which one may be a
-//! 128-bit vector operation. So most lines hold two instructions, and a line is a cycle: in the
-//! left column the vector pipe, in the right what issues beside it. Four things follow from that.
+//! Cores that reorder by themselves get a plain loop, `neon_dotprod`: whole loads, one vector pair
+//! after the other, prefetches 1 KiB ahead.
+//!
+//! The others are in the order of the Cortex-A55, the first target: in order, two instructions a
+//! cycle, of which one may be a 128-bit vector operation. So most lines hold two instructions, and
+//! a line is a cycle: in the left column the vector pipe, in the right what issues beside it. Five
+//! things follow from that.
+//! - Rows 0-3 and 4-7 take turns, which leaves every accumulator three cycles of rest.
 //! - A 128-bit load would block both columns for two cycles. Weights are loaded as `ldr d` and
 //!   `ldr x` and joined by `ins`, each of which fits beside a vector operation; activations, which
 //!   are used by element, as `ldr d` alone.
@@ -21,9 +25,9 @@
 //! - `prfm` asks for each cache line 2 KiB ahead. That may lie past the end, where a prefetch does
 //!   no harm; a load never does.
 //!
-//! Each file states the cycles of its loop by a model of that core: `neon` files too, for
-//! comparison, as the cores that they are for have no model here. Nothing but the speed depends on
-//! the order, and cores that reorder by themselves need none of it.
+//! Each of these files states the cycles of its loop as a budget, which `cargo xtask cycles` holds
+//! it to: `neon` files too, for comparison, as the cores that they are for have no model here.
+//! Nothing but the speed depends on the order.
 //!
 //! # Registers
 //!
@@ -65,6 +69,35 @@ global_asm!(include_str!("gemv_q4_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q5_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q6_k_neon_dotprod.S"), options(raw));
 
+global_asm!(
+    include_str!("gemv_q4_0_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q4_1_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q5_0_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q8_0_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q4_k_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q5_k_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_q6_k_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
 macro_rules! gemv {
     ($($name:ident)*) => {
@@ -102,4 +135,12 @@ gemv! {
     gemv_q4_k_neon_dotprod
     gemv_q5_k_neon_dotprod
     gemv_q6_k_neon_dotprod
+
+    gemv_q4_0_neon_dotprod_cortex_a55
+    gemv_q4_1_neon_dotprod_cortex_a55
+    gemv_q5_0_neon_dotprod_cortex_a55
+    gemv_q8_0_neon_dotprod_cortex_a55
+    gemv_q4_k_neon_dotprod_cortex_a55
+    gemv_q5_k_neon_dotprod_cortex_a55
+    gemv_q6_k_neon_dotprod_cortex_a55
 }

@@ -9,6 +9,7 @@ mod board;
 mod build;
 mod ci;
 mod command;
+mod cycles;
 mod demo;
 mod exit;
 mod fetch;
@@ -52,6 +53,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["demo"] => demo::run(),
         ["test"] => test::run(),
         ["ci"] => ci::run(),
+        ["cycles"] => cycles::run(),
         ["bench", flags @ ..] => bench::run(flags),
         ["memory", flags @ ..] => memory::run(flags),
         ["perf-log", flags @ ..] => perf_log::run(flags),

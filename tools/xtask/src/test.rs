@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{board, build, command, setup};
+use crate::{board, build, command, cycles, setup};
 
 /// Sets up, builds, lints and tests; stops at the first failure.
 pub fn run() -> Result<()> {
@@ -17,6 +17,8 @@ pub fn run() -> Result<()> {
             build::board(board).map(drop)
         })?;
     }
+
+    step("cycles of the 64-bit Arm kernels", cycles::run)?;
 
     // Boards are programs for their own target, where they have lints but no test harness.
     let packages: Vec<String> = boards.iter().map(board::Board::package).collect();

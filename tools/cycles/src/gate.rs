@@ -1,0 +1,282 @@
+//! Budgets and bounds of the kernels, and whether they keep them.
+//!
+//! A budget stands in a kernel's own file, as the line
+//!
+//! ```text
+//! // budget: 317 cycles a record (cortex-a55)
+//! ```
+//!
+//! and is what the hot loop, of one record, takes: more is a loss, and less is to be written down,
+//! so that it is not lost again. What is tuned for the core must have a budget, and keep the bounds
+//! below as well. Other kernels have one for comparison, or none.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use kernels_asm::format::WeightFormat;
+
+use crate::decode::{Instruction, Kind};
+use crate::image::Function;
+use crate::pipeline;
+
+/// The end of the name of what is tuned for the core.
+const CORE: &str = "_cortex_a55";
+
+/// Cycles that a weight may take in a GEMV that is tuned for the core: a tenth and less above what
+/// the counts of its vector operations allow.
+const BOUNDS: [(&str, f64); 7] = [
+    ("Q4_0", 0.168),
+    ("Q4_1", 0.185),
+    ("Q5_0", 0.225),
+    ("Q8_0", 0.18),
+    ("Q4_K", 0.165),
+    ("Q5_K", 0.215),
+    ("Q6_K", 0.215),
+];
+
+/// How much faster a loop may seem if sums are handed on early: more means that the schedule leans
+/// on a property of the core that is not settled.
+const FORWARDING_SHARE: f64 = 0.03;
+
+/// A kernel with a budget.
+#[derive(Debug)]
+pub struct Budget {
+    /// The kernel's name: its symbol, and the stem of its file.
+    pub kernel: String,
+    /// Cycles of a record.
+    pub cycles: u64,
+}
+
+/// What a kernel takes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// Cycles of its hot loop if a sum takes four cycles to the next, the pessimistic reading.
+    pub cycles: f64,
+    /// The same if it takes one.
+    pub forwarded: f64,
+    /// Multiply-accumulates by dot product.
+    pub dots: usize,
+    /// Loads of whole 128-bit registers.
+    pub wide_loads: usize,
+}
+
+impl Measured {
+    /// What the model says of a loop.
+    pub fn of(body: &[Instruction]) -> Self {
+        let is_dot = |i: &&Instruction| i.kind == Kind::Accumulate(crate::decode::Family::Dot);
+        Self {
+            cycles: pipeline::cycles(body, 4),
+            forwarded: pipeline::cycles(body, 1),
+            dots: body.iter().filter(is_dot).count(),
+            wide_loads: body.iter().filter(|i| i.loads_128_bits).count(),
+        }
+    }
+}
+
+/// The kernels of a folder that have a budget, by name.
+///
+/// # Errors
+/// A file cannot be read, a budget not be understood, or one that must be there is missing.
+pub fn budgets(folder: &Path) -> Result<Vec<Budget>> {
+    let mut budgets = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {folder:?}"))? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "S") {
+            continue;
+        }
+        let kernel = path
+            .file_stem()
+            .context("a file has a name")?
+            .to_string_lossy();
+        let text = fs::read_to_string(&path)?;
+        match budget(&text).with_context(|| format!("budget in {}", path.display()))? {
+            Some(cycles) => budgets.push(Budget {
+                kernel: kernel.into_owned(),
+                cycles,
+            }),
+            None if kernel.ends_with(CORE) => {
+                bail!("{kernel} is tuned for a core and has no line `{LINE}N{UNIT}`")
+            }
+            None => {}
+        }
+    }
+    budgets.sort_by(|a, b| a.kernel.cmp(&b.kernel));
+    Ok(budgets)
+}
+
+const LINE: &str = "// budget: ";
+const UNIT: &str = " cycles a record (cortex-a55)";
+
+/// The budget that a file states.
+fn budget(text: &str) -> Result<Option<u64>> {
+    let mut lines = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix(LINE));
+    let Some(line) = lines.next() else {
+        return Ok(None);
+    };
+    ensure!(lines.next().is_none(), "there is more than one");
+    let number = line
+        .strip_suffix(UNIT)
+        .and_then(|number| number.parse().ok());
+    Ok(Some(
+        number.with_context(|| format!("`{line}` is not `N{UNIT}`"))?,
+    ))
+}
+
+/// The format of a GEMV and the weights in one of its records; `None` for other operations.
+fn weights(kernel: &str) -> Option<(WeightFormat, usize)> {
+    let rest = kernel.strip_prefix("gemv_")?;
+    let of_name = |format: &WeightFormat| {
+        let name = format.name().to_lowercase();
+        rest.strip_prefix(&name)
+            .is_some_and(|rest| rest.starts_with('_'))
+    };
+    let format = WeightFormat::ALL.into_iter().find(of_name)?;
+    Some((format, 8 * format.block_len()))
+}
+
+/// Cycles a weight, where a record has weights to count.
+pub fn per_weight(kernel: &str, cycles: f64) -> Option<f64> {
+    weights(kernel).map(|(_, weights)| cycles / weights as f64)
+}
+
+/// What of `budget` and of the bounds `measured` does not keep, a line each.
+pub fn failures(budget: &Budget, measured: &Measured) -> Vec<String> {
+    let Budget { kernel, cycles } = budget;
+    let mut failures = Vec::new();
+    // Loops settle into a period of one or a few iterations: a hundredth is no cycle.
+    let taken = (measured.cycles - 0.01).ceil() as u64;
+    if taken > *cycles {
+        failures.push(format!(
+            "{kernel}: {taken} cycles a record, of {cycles} at most"
+        ));
+    } else if taken < *cycles {
+        failures.push(format!(
+            "{kernel}: {taken} cycles a record; its budget says {cycles}"
+        ));
+    }
+    if !kernel.ends_with(CORE) {
+        return failures;
+    }
+    if measured.wide_loads > 0 {
+        let count = measured.wide_loads;
+        failures.push(format!(
+            "{kernel}: {count} loads of 128 bits, which block both slots"
+        ));
+    }
+    if (measured.cycles - measured.forwarded).abs() > FORWARDING_SHARE * measured.cycles {
+        let (slow, fast) = (measured.cycles, measured.forwarded);
+        failures.push(format!(
+            "{kernel}: {slow} cycles, but {fast} if sums are forwarded: give sums more rest"
+        ));
+    }
+    if let Some((format, weights)) = weights(kernel) {
+        if 16 * measured.dots < weights {
+            let dots = measured.dots;
+            failures.push(format!(
+                "{kernel}: {dots} dot products are less than a record"
+            ));
+        }
+        let bound = BOUNDS.iter().find(|row| row.0 == format.name());
+        let share = measured.cycles / weights as f64;
+        if let Some((_, bound)) = bound.filter(|row| share > row.1) {
+            failures.push(format!(
+                "{kernel}: {share:.4} cycles a weight, of {bound} at most"
+            ));
+        }
+    }
+    failures
+}
+
+/// The function of a kernel.
+///
+/// # Errors
+/// The program has none of that name.
+pub fn function<'f>(functions: &'f [Function], kernel: &str) -> Result<&'f Function> {
+    let found = functions.iter().find(|function| function.name == kernel);
+    found.with_context(|| format!("the program has no function {kernel}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Measured = Measured {
+        cycles: 317.0,
+        forwarded: 317.0,
+        dots: 136,
+        wide_loads: 0,
+    };
+
+    fn failures_of(kernel: &str, measured: Measured) -> String {
+        let kernel = kernel.to_owned();
+        failures(
+            &Budget {
+                kernel,
+                cycles: 317,
+            },
+            &measured,
+        )
+        .join("\n")
+    }
+
+    fn a55(measured: Measured) -> String {
+        failures_of("gemv_q4_k_neon_dotprod_cortex_a55", measured)
+    }
+
+    #[test]
+    fn kernel_within_its_budget_and_bounds_passes() {
+        assert_eq!(a55(GOOD), "");
+    }
+
+    #[test]
+    fn kernel_above_or_below_its_budget_fails() {
+        let with = |cycles| Measured {
+            cycles,
+            forwarded: cycles,
+            ..GOOD
+        };
+        assert!(a55(with(318.0)).contains("318 cycles a record, of 317 at most"));
+        assert!(a55(with(317.2)).contains("318 cycles"));
+        assert!(a55(with(300.0)).contains("its budget says 317"));
+        assert_eq!(a55(with(316.5)), "");
+    }
+
+    #[test]
+    fn bounds_hold_for_what_is_tuned_for_the_core_alone() {
+        let slow = Measured {
+            forwarded: 300.0,
+            dots: 8,
+            wide_loads: 2,
+            ..GOOD
+        };
+        let told = a55(slow);
+        for expected in ["2 loads of 128", "forwarded", "8 dot products"] {
+            assert!(told.contains(expected), "{told}");
+        }
+        assert_eq!(failures_of("gemv_q4_k_neon", slow), "");
+        let told = failures_of("gemv_q4_0_neon_dotprod_cortex_a55", GOOD);
+        assert!(told.contains("1.2383 cycles a weight, of 0.168"), "{told}");
+    }
+
+    #[test]
+    fn budget_line_is_found_or_refused() {
+        let line = "// one\n// budget: 41 cycles a record (cortex-a55)\n    ret\n";
+        assert_eq!(budget(line).unwrap(), Some(41));
+        assert_eq!(budget("// no such line\n").unwrap(), None);
+        assert!(budget("// budget: 41 cycles\n").is_err());
+        assert!(budget(&line.repeat(2)).is_err());
+    }
+
+    #[test]
+    fn weights_of_a_record_follow_from_the_name() {
+        assert_eq!(weights("gemv_q4_k_neon"), Some((WeightFormat::Q4_K, 2048)));
+        assert_eq!(
+            weights("gemv_q8_0_neon_dotprod"),
+            Some((WeightFormat::Q8_0, 256))
+        );
+        assert_eq!(weights("gemm_q8_0_neon_dotprod"), None);
+    }
+}
