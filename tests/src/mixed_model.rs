@@ -5,6 +5,7 @@
 
 use crate::gguf_writer::GgufWriter;
 use kernels_asm::format::WeightFormat::{self, *};
+use kernels_asm::half::f32_to_f16;
 
 const WIDTH: u64 = 256;
 const HIDDEN: u64 = 512;
@@ -12,13 +13,14 @@ const HEADS: u32 = 4;
 const KV_HEADS: u32 = 2;
 const KV_WIDTH: u64 = WIDTH * KV_HEADS as u64 / HEADS as u64;
 const VOCABULARY: u64 = 257;
-const F32: u32 = 0;
+/// The `ggml_type` of norms.
+const FLOAT: u32 = 0;
 
 /// Formats of the seven matrices of each layer: query, key, value, output, gate, up, down.
 const LAYERS: [[WeightFormat; 7]; 3] = [
     [Q4_K, Q5_K, Q6_K, Q4_0, Q4_1, Q5_0, Q8_0],
-    [Q5_0, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K, Q4_1],
-    [Q6_K, Q4_1, Q5_0, Q5_K, Q8_0, Q4_0, Q4_K],
+    [Q5_1, Q8_0, Q4_0, F16, IQ4_NL, Q2_K, Q3_K],
+    [TQ2_0, BF16, F32, Q5_K, TQ1_0, Q4_0, Q4_K],
 ];
 
 /// The bytes of the model's file.
@@ -62,10 +64,10 @@ pub fn tied(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> GgufWrite
         }
         for norm in ["attn_norm", "ffn_norm"] {
             let name = format!("blk.{index}.{norm}.weight");
-            file = file.tensor(&name, &[WIDTH], F32, &random.norm());
+            file = file.tensor(&name, &[WIDTH], FLOAT, &random.norm());
         }
     }
-    file.tensor("output_norm.weight", &[WIDTH], F32, &random.norm())
+    file.tensor("output_norm.weight", &[WIDTH], FLOAT, &random.norm())
 }
 
 fn metadata() -> GgufWriter {
@@ -92,7 +94,7 @@ fn metadata() -> GgufWriter {
 }
 
 fn ggml_type(format: WeightFormat) -> u32 {
-    let types = 0..=14;
+    let types = 0..=64;
     types
         .into_iter()
         .find(|&number| WeightFormat::from_ggml_type(number) == Some(format))
@@ -113,6 +115,17 @@ impl Random {
 
     /// Blocks of random bytes, with scales that keep the products of a row near one.
     fn matrix(&mut self, format: WeightFormat, columns: u64, rows: u64) -> Vec<u8> {
+        let numbers = (columns * rows) as usize;
+        match format {
+            F32 => return self.floats(numbers, |float| float.to_le_bytes()),
+            BF16 => {
+                return self.floats(numbers, |float| {
+                    ((float.to_bits() >> 16) as u16).to_le_bytes()
+                });
+            }
+            F16 => return self.floats(numbers, |float| f32_to_f16(float).to_le_bytes()),
+            _ => {}
+        }
         let block = format.block_bytes();
         let blocks = columns as usize / format.block_len() * rows as usize;
         let mut bytes: Vec<u8> = (0..blocks * block).map(|_| self.next() as u8).collect();
@@ -124,6 +137,13 @@ impl Random {
             Q8_0 => (&[0], 2),
             Q4_K | Q5_K => (&[0, 2], 1),
             Q6_K => (&[208], 0),
+            Q5_1 => (&[0, 2], 5),
+            IQ4_NL => (&[0], 5),
+            Q2_K => (&[80, 82], 7),
+            Q3_K => (&[108], 5),
+            TQ1_0 => (&[52], 11),
+            TQ2_0 => (&[64], 11),
+            F32 | F16 | BF16 => unreachable!("no blocks"),
         };
         for block in bytes.chunks_exact_mut(block) {
             for &at in scales {
@@ -138,6 +158,18 @@ impl Random {
             }
         }
         bytes
+    }
+
+    /// Numbers from -1/8 to 1/8, as `bytes` stores them.
+    fn floats<const N: usize>(
+        &mut self,
+        numbers: usize,
+        bytes: impl Fn(f32) -> [u8; N],
+    ) -> Vec<u8> {
+        let float = |number: u32| ((number & 0xff_ffff) as f32 / 8_388_608.0 - 1.0) / 8.0;
+        (0..numbers)
+            .flat_map(|_| bytes(float(self.next())))
+            .collect()
     }
 
     /// A norm's weights, around one.
