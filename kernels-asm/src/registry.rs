@@ -98,6 +98,18 @@ pub static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_q6_k_avx2", Avx2, 20, Q6_K, x86_64::gemv_q6_k_avx2),
     #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q5_1_avx2", Avx2, 20, Q5_1, x86_64::gemv_q5_1_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_iq4_nl_avx2", Avx2, 20, IQ4_NL, x86_64::gemv_iq4_nl_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q2_k_avx2", Avx2, 20, Q2_K, x86_64::gemv_q2_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q3_k_avx2", Avx2, 20, Q3_K, x86_64::gemv_q3_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_tq1_0_avx2", Avx2, 20, TQ1_0, x86_64::gemv_tq2_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_tq2_0_avx2", Avx2, 20, TQ2_0, x86_64::gemv_tq2_0_avx2),
+    #[cfg(target_arch = "x86_64")]
     gemv("gemv_f32_avx2", Avx2, 20, F32, vector::gemv_f32_avx2),
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_f16_avx2", Avx2, 20, F16, vector::gemv_f16_avx2),
