@@ -152,6 +152,18 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_q5_k_neon_dotprod", Dotprod, 30, Q5_K, aarch64::gemv_q5_k_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
     gemv("gemv_q6_k_neon_dotprod", Dotprod, 30, Q6_K, aarch64::gemv_q6_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q5_1_neon_dotprod", Dotprod, 30, Q5_1, aarch64::gemv_q5_1_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_iq4_nl_neon_dotprod", Dotprod, 30, IQ4_NL, aarch64::gemv_iq4_nl_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q2_k_neon_dotprod", Dotprod, 30, Q2_K, aarch64::gemv_q2_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q3_k_neon_dotprod", Dotprod, 30, Q3_K, aarch64::gemv_q3_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_tq1_0_neon_dotprod", Dotprod, 30, TQ1_0, aarch64::gemv_tq2_0_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_tq2_0_neon_dotprod", Dotprod, 30, TQ2_0, aarch64::gemv_tq2_0_neon_dotprod),
 ];
 
 const fn gemv(

@@ -64,6 +64,11 @@ global_asm!(include_str!("gemv_q8_0_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q4_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q5_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q6_k_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q5_1_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_iq4_nl_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q2_k_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q3_k_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_tq2_0_neon_dotprod.S"), options(raw));
 
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
 macro_rules! gemv {
@@ -102,4 +107,9 @@ gemv! {
     gemv_q4_k_neon_dotprod
     gemv_q5_k_neon_dotprod
     gemv_q6_k_neon_dotprod
+    gemv_q5_1_neon_dotprod
+    gemv_iq4_nl_neon_dotprod
+    gemv_q2_k_neon_dotprod
+    gemv_q3_k_neon_dotprod
+    gemv_tq2_0_neon_dotprod
 }
