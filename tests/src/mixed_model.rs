@@ -39,22 +39,38 @@ pub fn gguf_with(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> Vec<
 
 /// The same without an output matrix: the embedding is one too.
 pub fn tied(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> GgufWriter {
+    build(seed, &LAYERS, Q8_0, HIDDEN, more)
+}
+
+/// A model of one layer, tied, with all matrices in one format and any width of the hidden layer
+/// that a file can have.
+pub fn uniform(seed: u64, format: WeightFormat, hidden: u64) -> Vec<u8> {
+    build(seed, &[[format; 7]], format, hidden, |metadata| metadata).finish()
+}
+
+fn build(
+    seed: u64,
+    layers: &[[WeightFormat; 7]],
+    embedding: WeightFormat,
+    hidden: u64,
+    more: impl FnOnce(GgufWriter) -> GgufWriter,
+) -> GgufWriter {
     let mut random = Random(seed);
-    let mut file = more(metadata()).tensor(
+    let mut file = more(metadata(layers.len(), hidden)).tensor(
         "token_embd.weight",
         &[WIDTH, VOCABULARY],
-        ggml_type(Q8_0),
-        &random.matrix(Q8_0, WIDTH, VOCABULARY),
+        ggml_type(embedding),
+        &random.matrix(embedding, WIDTH, VOCABULARY),
     );
-    for (index, formats) in LAYERS.iter().enumerate() {
+    for (index, formats) in layers.iter().enumerate() {
         let shapes = [
             ("attn_q", WIDTH, WIDTH),
             ("attn_k", WIDTH, KV_WIDTH),
             ("attn_v", WIDTH, KV_WIDTH),
             ("attn_output", WIDTH, WIDTH),
-            ("ffn_gate", WIDTH, HIDDEN),
-            ("ffn_up", WIDTH, HIDDEN),
-            ("ffn_down", HIDDEN, WIDTH),
+            ("ffn_gate", WIDTH, hidden),
+            ("ffn_up", WIDTH, hidden),
+            ("ffn_down", hidden, WIDTH),
         ];
         for (part, &format) in shapes.iter().zip(formats) {
             let &(name, columns, rows) = part;
@@ -70,17 +86,17 @@ pub fn tied(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> GgufWrite
     file.tensor("output_norm.weight", &[WIDTH], FLOAT, &random.norm())
 }
 
-fn metadata() -> GgufWriter {
+fn metadata(layers: usize, hidden: u64) -> GgufWriter {
     let bytes = (0..=255u8).map(|byte| format!("<0x{byte:02X}>"));
     let tokens: Vec<String> = bytes.chain(["</s>".to_owned()]).collect();
     let mut kinds = vec![6; 256]; // byte
     kinds.push(3); // control
     GgufWriter::new()
         .string("general.architecture", "llama")
-        .u32("llama.block_count", LAYERS.len() as u32)
+        .u32("llama.block_count", layers as u32)
         .u32("llama.context_length", 256)
         .u32("llama.embedding_length", WIDTH as u32)
-        .u32("llama.feed_forward_length", HIDDEN as u32)
+        .u32("llama.feed_forward_length", hidden as u32)
         .u32("llama.attention.head_count", HEADS)
         .u32("llama.attention.head_count_kv", KV_HEADS)
         .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
