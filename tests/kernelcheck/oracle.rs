@@ -70,6 +70,16 @@ const IQ4_NL: [i32; 16] = [
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 ];
 
+/// Number `k` of a float format.
+fn number(format: WeightFormat, block: &[u8], k: usize) -> f64 {
+    let float = |bytes| f64::from(f32::from_le_bytes(bytes));
+    match format {
+        WeightFormat::F32 => float([0, 1, 2, 3].map(|i| block[4 * k + i])),
+        WeightFormat::BF16 => float([0, 0, block[2 * k], block[2 * k + 1]]),
+        _ => f16(block, 2 * k),
+    }
+}
+
 /// Weight `k` of a GGUF block.
 fn weight(format: WeightFormat, block: &[u8], k: usize) -> Weight {
     let scaled = |d: f64, q: i32| Weight {
@@ -83,14 +93,11 @@ fn weight(format: WeightFormat, block: &[u8], k: usize) -> Weight {
             minimum: f16(block, 2) * f64::from(minimum),
         }
     };
-    let number = |value: f32| Weight {
-        product: f64::from(value),
-        minimum: 0.0,
-    };
     match format {
-        WeightFormat::F32 => number(f32::from_le_bytes(*block[4 * k..].first_chunk().unwrap())),
-        WeightFormat::F16 => scaled(f16(block, 2 * k), 1),
-        WeightFormat::BF16 => number(f32::from_le_bytes([0, 0, block[2 * k], block[2 * k + 1]])),
+        WeightFormat::F32 | WeightFormat::F16 | WeightFormat::BF16 => Weight {
+            product: number(format, block, k),
+            minimum: 0.0,
+        },
         WeightFormat::Q4_0 => scaled(f16(block, 0), i32::from(nibble_of_32(&block[2..], k)) - 8),
         WeightFormat::Q4_1 => Weight {
             product: f16(block, 0) * f64::from(nibble_of_32(&block[4..], k)),

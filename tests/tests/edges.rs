@@ -140,8 +140,7 @@ fn float_rows_that_are_no_whole_blocks_are_refused() {
         let model = scratch(&format!("rows-{hidden}.gguf"), &bytes);
         let output = run(&model, "rows", &[]);
         assert_eq!(output.code, code, "{hidden}: {}", output.stderr);
-        let said =
-            "blk.0.ffn_down.weight: rows of 516 weights in F16, which is read in blocks of 8";
+        let said = "blk.0.ffn_down.weight: rows of 516 weights in F16, read in blocks of 8";
         let found = output.stderr.contains(said);
         assert_eq!(found, code != 0, "{}", output.stderr);
     }

@@ -3,17 +3,17 @@
 // Needs: FEAT_DotProd. Precondition: records >= 1. No alignment.
 // Reads nothing outside the records. Leaf; touches no callee-saved register.
 //
-// Five bytes hold eight weights u: the low five bits of byte v are u_v, and the high
-// three make up u_5 (bytes 0 1), u_6 (2 3) and u_7 (4 1 3). SRI joins the parts at the top of a
-// byte, USHR #3 brings them down. A record's float work is done at the
-// head of the next record, where u_3 has left its registers to the minima.
+// Five bytes hold eight weights u: the low five bits of byte v are u_v, and the high three make up
+// u_5 (bytes 0 1), u_6 (2 3) and u_7 (4 1 3). SRI joins the parts at the top of a byte, USHR #3
+// brings them down. A record's float work is done at the head of the next record; byte 3 leaves
+// its registers to the minima.
 //
 // Registers: v0 v1 float sums of rows 0-3 and 4-7 | v2 v3 dot products | v4-v7 activations
 // v16-v20 bytes 0-4 of rows 0-3, then u_5 in v16, u_6 in v18, u_7 in v20 | v21-v25 of rows 4-7
-// v26 v27 weights; dot products as float | v28 v29 scales | d30 activation scale, scale * sum | v31 mask
-// x5 activations of this record | x6 records left | x7 x8, x9 x10 upper halves of weight vectors
+// v26 v27 weights; dot products as float | v28 v29 scales | d30 activation scale, scale * sum
+// v31 mask | x5 activations of this record | x6 records left | x7 x8, x9 x10 upper halves of weight vectors
 //
-// Cortex-A55 model: not run. Four instructions more than Q5_0.
+// Cortex-A55 model: not run. A conversion and a multiply-add for each of two vectors more than Q5_0.
     .arch_extension dotprod
     .pushsection .text.gemv_q5_1_neon_dotprod, "ax", %progbits
     .p2align 6

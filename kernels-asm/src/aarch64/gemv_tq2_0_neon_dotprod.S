@@ -1,5 +1,6 @@
 // void gemv_tq2_0_neon_dotprod(weights x0, groups x1, records x2, activations x3, out x4)
-// Eight rows of TQ2_0 and TQ1_0 at a time by one vector of per-256 activation records: out[8 * groups] floats.
+// Eight rows of TQ2_0 and TQ1_0 at a time by one vector of
+// per-256 activation records: out[8 * groups] floats.
 // Needs: FEAT_DotProd. Precondition: records >= 1. No alignment.
 // Reads nothing outside the records. Leaf; touches no callee-saved register.
 //

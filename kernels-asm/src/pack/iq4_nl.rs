@@ -20,6 +20,7 @@ pub fn pack(block: &[u8; BLOCK], record: &mut [u8; RECORD], r: usize) {
 }
 
 /// The weights of row `r`, those of `TABLE`.
+#[inline(never)] // shared by the reference and the unpacking, neither of which is to be large
 pub fn quants(record: &[u8; RECORD], r: usize) -> [i8; 32] {
     let mut q = [0; 32];
     for v in 0..4 {

@@ -6,8 +6,9 @@
 //! one file per format here says what its GGUF block looks like and which bits go where.
 //!
 //! Values are those of GGML's `dequantize_row_*`, evaluated in f32 as the source has them, such as
-//! `(d * scale) * q - (dmin * min)`; those of the float formats are the numbers themselves. Every product fits f32's 24 bits (11 of a binary16, at most 7
+//! `(d * scale) * q - (dmin * min)`. Every product fits f32's 24 bits (11 of a binary16, at most 7
 //! of a scale and 6 of a weight), so there is at most one rounding and no order to disagree about.
+//! Those of the float formats are the numbers themselves.
 //!
 //! Sizes are asserted: they are the caller's arithmetic, never a field of a file. The *content* of
 //! a block may be anything; every bit pattern is some weight.

@@ -35,6 +35,7 @@ pub fn pack_digits(digits: &[u8], packed: &mut [u8], r: usize) {
 }
 
 /// Digits of row `r`, 0 ..= 3, from a record's 512 bytes.
+#[inline(never)] // shared by the reference and the unpacking, neither of which is to be large
 pub fn digits(packed: &[u8], r: usize) -> [i8; 256] {
     let mut q = [0; 256];
     for (j, q) in q.chunks_exact_mut(16).enumerate() {

@@ -1,5 +1,5 @@
-//! Q3_K. GGUF block: 32 bytes of high bits, bit k / 32 of byte k % 32; 64 bytes of low digits, as in
-//! Q2_K; 12 bytes of six-bit scales; d f16. With sub-block j = k / 16 the value is
+//! Q3_K. GGUF block: 32 bytes of high bits, bit k / 32 of byte k % 32; 64 bytes of low digits, as
+//! in Q2_K; 12 bytes of six-bit scales; d f16. With sub-block j = k / 16 the value is
 //! d * (scale\[j\] - 32) * (u - 4), where u has its high bit from the first and the others from
 //! the second.
 
@@ -48,6 +48,7 @@ pub fn scale(record: &[u8; RECORD], j: usize, r: usize) -> i8 {
 }
 
 /// The weights of row `r`, -4 ..= 3.
+#[inline(never)] // shared by the reference and the unpacking, neither of which is to be large
 pub fn quants(record: &[u8; RECORD], r: usize) -> [i8; 256] {
     let mut q = [0; 256];
     for (j, q) in q.chunks_exact_mut(32).enumerate() {

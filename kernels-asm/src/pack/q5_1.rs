@@ -15,6 +15,7 @@ pub fn pack(block: &[u8; BLOCK], record: &mut [u8; RECORD], r: usize) {
 }
 
 /// The weights of row `r`, 0 ..= 31.
+#[inline(never)] // shared by the reference and the unpacking, neither of which is to be large
 pub fn quants(record: &[u8; RECORD], r: usize) -> [i8; 32] {
     let packed = core::array::from_fn(|v| words::load(record, v * 32 + r * 4));
     let mut q = [0; 32];

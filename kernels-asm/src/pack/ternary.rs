@@ -28,7 +28,7 @@ pub fn pack_tq1_0(block: &[u8; BLOCK_TQ1_0], record: &mut [u8; RECORD], r: usize
             let shift = [1u8, 3, 9, 27, 81][k / bytes];
             let word = words::load(block, start + k % bytes).to_le_bytes();
             // What is before the point after these multiplications is dropped.
-            let digit = |byte: u8| (u16::from(byte.wrapping_mul(shift)) * 3 >> 8) as u8;
+            let digit = |byte: u8| (u16::from(byte.wrapping_mul(shift)) * 3).to_le_bytes()[1];
             u32::from_le_bytes(word.map(digit))
         });
         words::store(record, QUANTS + j * 32 + r * 4, words::pack2(u));

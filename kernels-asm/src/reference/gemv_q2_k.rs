@@ -1,5 +1,5 @@
-//! GEMV of Q2_K: `t = d * A`, `t = fma(-dmin, M, t)`, `acc = fma(t, da, acc)` per record, A and M the
-//! integer sums of scale times dot product and of minimum times activation sum.
+//! GEMV of Q2_K: `t = d * A`, `t = fma(-dmin, M, t)`, `acc = fma(t, da, acc)` per record, A and M
+//! the integer sums of scale times dot product and of minimum times activation sum.
 
 use super::{GemvArguments, f32_at, products};
 use crate::fused::mul_add;

@@ -1,5 +1,5 @@
-//! GEMV of TQ2_0 and TQ1_0, whose records are the same: `acc = fma(d * A, da, acc)` per record, A the
-//! integer dot product.
+//! GEMV of TQ2_0 and TQ1_0, whose records are the same: `acc = fma(d * A, da, acc)` per record, A
+//! the integer dot product.
 
 use super::{GemvArguments, f32_at, products};
 use crate::fused::mul_add;

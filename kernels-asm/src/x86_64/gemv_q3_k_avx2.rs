@@ -52,16 +52,12 @@ unsafe fn rows<const N: usize>(
                         load_signed_scales(scales_at),
                         load_signed_scales(scales_at.add(8)),
                     ];
-                    for (q, (scales, x)) in q
-                        .as_chunks::<4>()
-                        .0
-                        .iter()
-                        .zip(scales.into_iter().zip([x.add(32 * j), x.add(32 * j + 16)]))
-                    {
+                    for (half, (q, scales)) in q.into_iter().zip(scales).enumerate() {
+                        let x = x.add(32 * j + 16 * half);
                         // An i16 takes 4 * 2 * 7 * 127 = 7112.
-                        let mut sums = _mm256_maddubs_epi16(q[0], repeat(x));
-                        for v in 1..4 {
-                            sums = add_products(sums, q[v], repeat(x.add(4 * v)));
+                        let mut sums = _mm256_setzero_si256();
+                        for (v, q) in q.into_iter().enumerate() {
+                            sums = add_products(sums, q, repeat(x.add(4 * v)));
                         }
                         scaled = _mm256_add_epi32(scaled, _mm256_madd_epi16(sums, scales));
                     }
@@ -80,13 +76,13 @@ unsafe fn rows<const N: usize>(
     acc
 }
 
-/// Eight vectors of weights 0 ..= 7 from the three that hold them.
+/// Eight vectors of weights 0 ..= 7, two sub-blocks, from the three that hold them.
 ///
 /// # Safety
 /// 96 bytes can be read at `at`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn load_three_bits(at: *const u8) -> [__m256i; 8] {
+unsafe fn load_three_bits(at: *const u8) -> [[__m256i; 4]; 2] {
     // SAFETY: three times 32 of the caller's 96 bytes.
     let bytes = unsafe { [load(at), load(at.add(32)), load(at.add(64))] };
     let masked = |bytes: __m256i, mask: i8| _mm256_and_si256(bytes, _mm256_set1_epi8(mask));
@@ -98,5 +94,5 @@ unsafe fn load_three_bits(at: *const u8) -> [__m256i; 8] {
     let bit_2_of_7 = masked(_mm256_srli_epi16::<5>(bytes[2]), 4);
     let u6 = _mm256_or_si256(bits_1_to_0(bytes[0]), bit_2_of_6);
     let u7 = _mm256_or_si256(bits_1_to_0(bytes[1]), bit_2_of_7);
-    [u0, u1, u2, u3, u4, u5, u6, u7]
+    [[u0, u1, u2, u3], [u4, u5, u6, u7]]
 }

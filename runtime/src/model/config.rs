@@ -140,7 +140,7 @@ impl fmt::Display for ConfigError {
                 block,
             } => write!(
                 f,
-                "tensor {tensor}: rows of {found} weights in {format}, which is read in blocks of {block}"
+                "tensor {tensor}: rows of {found} weights in {format}, read in blocks of {block}"
             ),
             TensorType { tensor, found } => {
                 write!(f, "tensor {tensor}: type {found} is not supported")
