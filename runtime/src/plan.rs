@@ -93,6 +93,15 @@ const WEIGHTS: [&str; WeightFormat::ALL.len()] = [
     "weights_q4_k",
     "weights_q5_k",
     "weights_q6_k",
+    "weights_q5_1",
+    "weights_iq4_nl",
+    "weights_q2_k",
+    "weights_q3_k",
+    "weights_tq1_0",
+    "weights_tq2_0",
+    "weights_f32",
+    "weights_f16",
+    "weights_bf16",
 ];
 
 impl Plan {

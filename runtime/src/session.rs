@@ -138,7 +138,7 @@ impl Setup {
 
     /// The `start` line, and a warning for each format that only the reference serves.
     pub fn log_start(&self, log: &Log, board: &Board) {
-        let mut names = heapless::String::<512>::new();
+        let mut names = heapless::String::<768>::new();
         let mut list = |left: &str, right: &str| {
             // A list that does not fit is cut.
             let comma = if names.is_empty() { "" } else { "," };

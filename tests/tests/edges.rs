@@ -1,6 +1,7 @@
 //! The program at its edges: files that ask for what is not computed, streams that are closed or
 //! blocked, values that make no sense. Each ends with the documented code and says why.
 
+use kernels_asm::format::WeightFormat;
 use runtime::gguf::Gguf;
 use std::fs;
 use std::io::Read;
@@ -130,6 +131,19 @@ fn head_that_is_no_whole_blocks_of_q8_0_is_refused_before_anything_is_loaded() {
                 .contains("blocks of 32 numbers, this model heads of 24");
             assert_eq!(said, code == 2, "{}", output.stderr);
         }
+    }
+}
+
+#[test]
+fn float_rows_that_are_no_whole_blocks_are_refused() {
+    for (hidden, code) in [(520, 0), (516, 5)] {
+        let bytes = mixed_model::uniform(14, WeightFormat::F16, hidden);
+        let model = scratch(&format!("rows-{hidden}.gguf"), &bytes);
+        let output = run(&model, "rows", &[]);
+        assert_eq!(output.code, code, "{hidden}: {}", output.stderr);
+        let said = "blk.0.ffn_down.weight: rows of 516 weights in F16, read in blocks of 8";
+        let found = output.stderr.contains(said);
+        assert_eq!(found, code != 0, "{}", output.stderr);
     }
 }
 
