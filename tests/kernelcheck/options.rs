@@ -4,8 +4,9 @@ use kernels_asm::features::Isa;
 
 /// What is printed after a mistake.
 pub const USAGE: &str = "\
-usage: kernelcheck [--list | --bench] [--op PATTERN] [--isa NAME] [--seed N] [--rounds N]
+usage: kernelcheck [--list | --long | --bench] [--op PATTERN] [--isa NAME] [--seed N] [--rounds N]
   --list        name the kernels and their tiers, run nothing
+  --long        10,000 cases of each: as --rounds 25
   --bench       time the kernels instead of checking them
   --op PATTERN  only kernels whose name contains PATTERN
   --isa NAME    only kernels of that tier
@@ -52,6 +53,7 @@ impl Options {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
             match arg.as_str() {
                 "--list" => options.list = true,
+                "--long" => options.rounds = 25,
                 "--bench" => options.bench = true,
                 "--op" => options.op = value()?,
                 "--isa" => options.isa = Some(isa(&value()?)?),
