@@ -10,6 +10,7 @@ mod build;
 mod ci;
 mod command;
 mod demo;
+mod emulator;
 mod exit;
 mod fetch;
 mod flags;
