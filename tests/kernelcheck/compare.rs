@@ -138,3 +138,56 @@ fn floats(place: Place) -> Place {
         Place::Back(distance) => Place::Back(distance & !3),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernels_asm::reference::gemv_q8_0;
+
+    /// The reference, and one float too many.
+    unsafe extern "C" fn too_much(
+        weights: *const u8,
+        groups: usize,
+        records: usize,
+        activations: *const u8,
+        out: *mut f32,
+    ) {
+        // SAFETY: the contract of the reference; behind `out` the test has room.
+        unsafe {
+            gemv_q8_0(weights, groups, records, activations, out);
+            out.add(8 * groups).write(0.0);
+        }
+    }
+
+    /// The reference, with the last bit of the last result flipped.
+    unsafe extern "C" fn off_by_a_bit(
+        weights: *const u8,
+        groups: usize,
+        records: usize,
+        activations: *const u8,
+        out: *mut f32,
+    ) {
+        // SAFETY: the contract of the reference, which `out` is written by that contract, too.
+        unsafe {
+            gemv_q8_0(weights, groups, records, activations, out);
+            let last = out.add(8 * groups - 1);
+            last.write(f32::from_bits(last.read().to_bits() ^ 1));
+        }
+    }
+
+    #[test]
+    fn kernel_that_writes_or_computes_wrongly_is_told_so() {
+        let kinds = (Integers::Random, Scales::Ordinary);
+        let case = Case {
+            last_rows: 8,
+            places: [Place::Front(3), Place::Back(0), Place::Back(16)],
+            ..Case::random(&mut Rng(1), kinds, kinds)
+        };
+        let format = WeightFormat::Q8_0;
+        let against = |kernel| compare(format, gemv_q8_0, kernel, &case);
+        assert_eq!(against(gemv_q8_0), Ok(()));
+        assert_eq!(against(too_much), Err("wrote outside of its output".into()));
+        let error = against(off_by_a_bit).unwrap_err();
+        assert!(error.contains("the reference has"), "{error}");
+    }
+}

@@ -125,7 +125,7 @@ fn check(entry: &Entry, options: &Options) -> Result<usize, String> {
         Operation::Vector(operations) => match entry.operation {
             Some(operation) => {
                 let running = |case: &str| set_running(format!("{name} {case}"));
-                vector::check(operation, operations, options.seed, options.rounds, running)
+                vector::check(operation, operations, options, running)
             }
             None => quantizer::check(operations, options.seed),
         },
@@ -148,7 +148,7 @@ fn check_gemv(
     let reference = reference(format);
     let mut cases = 0;
     for _ in 0..options.rounds {
-        for (weights, activations) in kinds() {
+        for (weights, activations) in kinds().step_by(options.every) {
             let case = Case::random(&mut rng, weights, activations);
             set_running(format!("{name} {case:?}"));
             compare(format, reference, gemv, &case)

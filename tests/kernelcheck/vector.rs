@@ -6,6 +6,7 @@
 
 use crate::guard::{Guarded, Place};
 use crate::inputs::Rng;
+use crate::options::Options;
 use kernels_asm::activation::ActivationFormat::{self, Per32, Per256};
 use kernels_asm::half::f32_to_f16;
 use kernels_asm::vector::{KvView, Q8Tile, REFERENCE, VectorOps, score_stride};
@@ -47,18 +48,23 @@ const CASES: usize = 400;
 pub fn check(
     (_, run): Operation,
     operations: &VectorOps,
-    seed: u64,
-    rounds: usize,
+    options: &Options,
     set_running: impl Fn(&str),
 ) -> Result<usize, String> {
-    let mut rng = Rng(seed);
-    for case in 0..rounds * CASES {
+    let mut rng = Rng(options.seed);
+    let cases = (0..options.rounds * CASES).step_by(options.every);
+    let count = cases.len();
+    for case in cases {
         let kind = Values::ALL[case % Values::ALL.len()];
         let seed = rng.bits();
         let what = format!("{kind:?} seed {seed}");
         set_running(&what);
         let run = |ops| run(ops, &mut Input::new(kind, seed)).map_err(|e| format!("{e}; {what}"));
-        let (expected, found) = (run(&REFERENCE)?, run(operations)?);
+        let expected = run(&REFERENCE)?;
+        if std::ptr::eq(operations, &REFERENCE) {
+            continue; // it kept to its buffers, which is all that there is to see
+        }
+        let found = run(operations)?;
         if expected.len() != found.len() {
             return Err(format!("{} and {} results", expected.len(), found.len()));
         }
@@ -69,7 +75,7 @@ pub fn check(
             ));
         }
     }
-    Ok(rounds * CASES)
+    Ok(count)
 }
 
 /// What the floats of an input are.

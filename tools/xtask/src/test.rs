@@ -65,7 +65,7 @@ const ARM: &str = "aarch64-unknown-linux-musl";
 /// enough for: kernelcheck has them on the others.
 fn kernels(emulator: &Emulator, cpu: &str) -> Result<()> {
     let kernelcheck = "run --quiet --package tests --bin kernelcheck";
-    emulated(emulator, cpu, kernelcheck, "-- --rounds 1")?;
+    emulated(emulator, cpu, kernelcheck, "-- --short")?;
     if ["cortex-a53", "cortex-a76"].contains(&cpu) {
         let tests = "test --quiet --package tests --test vector --test rope --test cache";
         emulated(emulator, cpu, tests, "")?;
