@@ -118,6 +118,58 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_f16_avx2", Avx2, 20, F16, vector::gemv_f16_avx2),
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_bf16_avx2", Avx2, 20, BF16, vector::gemv_bf16_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q4_0_avx_vnni", AvxVnni, 30, Q4_0, x86_64::gemv_q4_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q4_1_avx_vnni", AvxVnni, 30, Q4_1, x86_64::gemv_q4_1_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q5_0_avx_vnni", AvxVnni, 30, Q5_0, x86_64::gemv_q5_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q8_0_avx_vnni", AvxVnni, 30, Q8_0, x86_64::gemv_q8_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q4_k_avx_vnni", AvxVnni, 30, Q4_K, x86_64::gemv_q4_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q5_k_avx_vnni", AvxVnni, 30, Q5_K, x86_64::gemv_q5_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q6_k_avx_vnni", AvxVnni, 30, Q6_K, x86_64::gemv_q6_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q5_1_avx_vnni", AvxVnni, 30, Q5_1, x86_64::gemv_q5_1_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_iq4_nl_avx_vnni", AvxVnni, 30, IQ4_NL, x86_64::gemv_iq4_nl_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q2_k_avx_vnni", AvxVnni, 30, Q2_K, x86_64::gemv_q2_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q3_k_avx_vnni", AvxVnni, 30, Q3_K, x86_64::gemv_q3_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_tq1_0_avx_vnni", AvxVnni, 30, TQ1_0, x86_64::gemv_tq2_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_tq2_0_avx_vnni", AvxVnni, 30, TQ2_0, x86_64::gemv_tq2_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q4_0_avx512_vnni", Avx512Vnni, 40, Q4_0, x86_64::gemv_q4_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q4_1_avx512_vnni", Avx512Vnni, 40, Q4_1, x86_64::gemv_q4_1_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q5_0_avx512_vnni", Avx512Vnni, 40, Q5_0, x86_64::gemv_q5_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q8_0_avx512_vnni", Avx512Vnni, 40, Q8_0, x86_64::gemv_q8_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q4_k_avx512_vnni", Avx512Vnni, 40, Q4_K, x86_64::gemv_q4_k_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q5_k_avx512_vnni", Avx512Vnni, 40, Q5_K, x86_64::gemv_q5_k_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q6_k_avx512_vnni", Avx512Vnni, 40, Q6_K, x86_64::gemv_q6_k_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q5_1_avx512_vnni", Avx512Vnni, 40, Q5_1, x86_64::gemv_q5_1_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_iq4_nl_avx512_vnni", Avx512Vnni, 40, IQ4_NL, x86_64::gemv_iq4_nl_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q2_k_avx512_vnni", Avx512Vnni, 40, Q2_K, x86_64::gemv_q2_k_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q3_k_avx512_vnni", Avx512Vnni, 40, Q3_K, x86_64::gemv_q3_k_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_tq1_0_avx512_vnni", Avx512Vnni, 40, TQ1_0, x86_64::gemv_tq2_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_tq2_0_avx512_vnni", Avx512Vnni, 40, TQ2_0, x86_64::gemv_tq2_0_avx512_vnni),
 
     #[cfg(target_arch = "aarch64")]
     vector("vector_neon", Neon, 20, &vector::NEON),

@@ -3,56 +3,109 @@
 
 use crate::inputs::{Activations, Integers, Rng, Scales, gguf_blocks};
 use crate::options::Options;
+use kernels_asm::features::Isa;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::pack::{pack_group, unpack_row};
 use kernels_asm::registry::{Gemv, Kernel, Operation};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
-/// Columns of every matrix: a model's width, and a whole number of blocks of every format.
+/// Columns of a warm matrix: a model's width, and a whole number of blocks of every format.
 const COLUMNS: usize = 2048;
 /// Bytes of the matrix that stays in a core's L2 cache, even on small machines.
 const WARM_BYTES: usize = 256 << 10;
-/// Rows that one call computes: about what a thread gets of a layer's matrix.
-const ROWS_PER_CALL: usize = 1024;
+/// Rows and columns of TinyLlama's matrices: keys and values, queries and attention's output, gate
+/// and up, down, vocabulary.
+const SHAPES: [[usize; 2]; 5] = [
+    [256, 2048],
+    [2048, 2048],
+    [5632, 2048],
+    [2048, 5632],
+    [32000, 2048],
+];
+/// Rounds that the cold figures are the medians of.
+const ROUNDS: usize = 9;
 
-/// Prints a line for each GEMV, beside what a plain read of the same memory reaches.
-pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
-    println!(
-        "{:34} {:>9} {:>9} {:>9} {:>9} {:>6}",
-        "", "ns/weight", "GB/s", "GB/s", "GB/s", ""
-    );
-    println!(
-        "{:34} {:>9} {:>9} {:>9} {:>9} {:>6}",
-        "", "warm", "warm", "cold", "read", "share"
-    );
-    for kernel in kernels {
-        let Operation::Gemv(format, gemv) = kernel.operation else {
-            continue;
-        };
-        let mut rng = Rng(options.seed);
-        let input = Input::new(&mut rng, format);
-        let warm_groups = (WARM_BYTES / input.group.len()).max(1);
-        let warm = input.matrix(warm_groups);
-        let seconds = median(41, || input.call(gemv, &warm));
-        let ns_per_weight = seconds * 1e9 / (warm_groups * 8 * COLUMNS) as f64;
-        let warm_speed = warm.len() as f64 / seconds / 1e9;
-
-        let cold = input.matrix((options.cold_mib << 20) / input.group.len());
-        // The two take turns, so that a change in the machine meets both.
-        let (mut kernel_times, mut read_times) = (Vec::new(), Vec::new());
-        for _ in 0..5 {
-            kernel_times.push(time(|| input.call(gemv, &cold)));
-            read_times.push(time(|| read(&cold)));
-        }
-        let speed = |times: &mut [f64]| cold.len() as f64 / middle(times) / 1e9;
-        let (cold_speed, read_speed) = (speed(&mut kernel_times), speed(&mut read_times));
-        println!(
-            "{:34} {ns_per_weight:9.4} {warm_speed:9.2} {cold_speed:9.2} {read_speed:9.2} {:6.2}",
-            kernel.name,
-            cold_speed / read_speed
-        );
+/// Prints a line for each GEMV, beside what a plain read of the same memory reaches. Everything of
+/// one format takes turns, so that a change in the machine meets all of it.
+pub fn run(kernels: &[&'static Kernel], options: &Options) {
+    print!("{:34} {:>9} {:>6} cold:", "", "warm ns", "warm");
+    for [rows, columns] in SHAPES {
+        print!(" {:>10}", format!("{rows}x{columns}"));
     }
+    println!(" {:>6}", "mean");
+    println!("{:34} {:>9} {:>6}  GB/s", "", "/ weight", "GB/s");
+    for format in WeightFormat::ALL {
+        let of_format = |kernel: &&'static Kernel| match kernel.operation {
+            Operation::Gemv(of, gemv) if of == format => Some((kernel.name, kernel.isa, gemv)),
+            _ => None,
+        };
+        let gemvs: Vec<_> = kernels.iter().filter_map(of_format).collect();
+        if !gemvs.is_empty() {
+            run_format(format, &gemvs, options);
+        }
+    }
+}
+
+/// The lines of the GEMVs of one format.
+fn run_format(format: WeightFormat, gemvs: &[(&str, Isa, Gemv)], options: &Options) {
+    let input = Input::new(&mut Rng(options.seed), format, COLUMNS);
+    let groups = (WARM_BYTES / input.group.len()).max(1);
+    let matrix = input.group.repeat(groups);
+    let once = |i: usize| repeated(|| input.call(gemvs[i].2, &matrix, groups));
+    let warm = medians(41, once, gemvs.len());
+
+    // The reference, which is a definition, would take minutes.
+    let fast: Vec<_> = gemvs
+        .iter()
+        .filter(|(_, isa, _)| *isa != Isa::Reference)
+        .collect();
+    let cold = SHAPES.map(|[rows, columns]| {
+        let input = Input::new(&mut Rng(options.seed), format, columns);
+        let groups = rows / 8;
+        let matrices = ((options.cold_mib << 20) / (groups * input.group.len())).max(1);
+        let memory = input.group.repeat(matrices * groups);
+        let once = |i: usize| match fast.get(i) {
+            Some((.., gemv)) => time(|| input.call(*gemv, &memory, groups)),
+            None => time(|| read(&memory)),
+        };
+        let seconds = match fast.len() {
+            0 => vec![],
+            count => medians(ROUNDS, once, count + 1),
+        };
+        seconds
+            .into_iter()
+            .map(move |s| memory.len() as f64 / s / 1e9)
+            .collect::<Vec<_>>()
+    });
+
+    let mut place = 0;
+    for (&(name, isa, _), seconds) in gemvs.iter().zip(&warm) {
+        let weight = seconds * 1e9 / (groups * 8 * COLUMNS) as f64;
+        print!(
+            "{name:34} {weight:9.4} {:6.2}      ",
+            matrix.len() as f64 / seconds / 1e9
+        );
+        if isa != Isa::Reference {
+            print_speeds(&cold, place);
+            place += 1;
+        } else {
+            println!();
+        }
+    }
+    if !fast.is_empty() {
+        print!("{:56}", format!("{} read", format.name()));
+        print_speeds(&cold, place);
+    }
+}
+
+/// The speed at each shape, and their mean.
+fn print_speeds(cold: &[Vec<f64>; SHAPES.len()], place: usize) {
+    let speeds = cold.each_ref().map(|speeds| speeds[place]);
+    for speed in speeds {
+        print!(" {speed:10.2}");
+    }
+    println!(" {:6.2}", speeds.iter().sum::<f64>() / SHAPES.len() as f64);
 }
 
 /// Prints how fast GGUF rows are packed, in bytes of the file, and unpacked, in floats.
@@ -64,7 +117,7 @@ pub fn run_packing(options: &Options) {
     {
         let mut rng = Rng(options.seed);
         let blocks = COLUMNS / format.block_len();
-        let rows = rows(&mut rng, format);
+        let rows = rows(&mut rng, format, COLUMNS);
         let mut group = vec![0; format.group_bytes(COLUMNS)];
         let rows = rows.each_ref().map(|row| Some(row.as_slice()));
         let seconds = median(41, || {
@@ -84,49 +137,43 @@ pub fn run_packing(options: &Options) {
 }
 
 /// Eight rows of random blocks.
-fn rows(rng: &mut Rng, format: WeightFormat) -> [Vec<u8>; 8] {
-    let blocks = COLUMNS / format.block_len();
+fn rows(rng: &mut Rng, format: WeightFormat, columns: usize) -> [Vec<u8>; 8] {
+    let blocks = columns / format.block_len();
     let (integers, scales) = (Integers::Random, Scales::Ordinary);
     std::array::from_fn(|_| gguf_blocks(rng, format, blocks, integers, scales))
 }
 
 /// One packed group, to be repeated, and a vector for it.
 struct Input {
-    format: WeightFormat,
+    records: usize,
     group: Vec<u8>,
     activations: Vec<u8>,
 }
 
 impl Input {
-    fn new(rng: &mut Rng, format: WeightFormat) -> Self {
+    fn new(rng: &mut Rng, format: WeightFormat, columns: usize) -> Self {
         let (integers, scales) = (Integers::Random, Scales::Ordinary);
-        let rows = rows(rng, format);
-        let mut group = vec![0; format.group_bytes(COLUMNS)];
+        let rows = rows(rng, format, columns);
+        let mut group = vec![0; format.group_bytes(columns)];
         let rows = rows.each_ref().map(|row| Some(row.as_slice()));
-        pack_group(format, rows, COLUMNS, &mut group);
-        let activations = Activations::new(rng, format.activation(), COLUMNS, integers, scales);
+        pack_group(format, rows, columns, &mut group);
+        let activations = Activations::new(rng, format.activation(), columns, integers, scales);
         let activations = activations.records(format.activation());
         Self {
-            format,
+            records: columns / format.block_len(),
             group,
             activations,
         }
     }
 
-    fn matrix(&self, groups: usize) -> Vec<u8> {
-        self.group.repeat(groups)
-    }
-
-    /// The product of the whole matrix, a layer's worth of rows at a time.
-    fn call(&self, gemv: Gemv, matrix: &[u8]) {
-        let mut out = [0.0; ROWS_PER_CALL];
-        let records = COLUMNS / self.format.block_len();
-        for rows in matrix.chunks(self.group.len() * ROWS_PER_CALL / 8) {
-            let groups = rows.len() / self.group.len();
+    /// The products of all matrices of `groups` groups that `memory` is.
+    fn call(&self, gemv: Gemv, memory: &[u8], groups: usize) {
+        let mut out = vec![0.0; 8 * groups];
+        for matrix in memory.chunks_exact(groups * self.group.len()) {
             let (x, out) = (self.activations.as_ptr(), out.as_mut_ptr());
             // SAFETY: the caller benches only kernels that this CPU has the features for;
-            // `rows` is whole groups of `records` records, and `out` has room for a chunk's.
-            unsafe { gemv(rows.as_ptr(), groups, records, x, out) };
+            // `matrix` is whole groups of `records` records, and `out` has room for them.
+            unsafe { gemv(matrix.as_ptr(), groups, self.records, x, out) };
         }
         black_box(out);
     }
@@ -161,11 +208,25 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn median(samples: usize, mut run: impl FnMut()) -> f64 {
-    // A sample is long against the clock's own cost.
+/// Seconds of a run, from enough of them to be long against the clock's own cost.
+fn repeated(mut run: impl FnMut()) -> f64 {
     const RUNS: usize = 64;
-    let mut sample = || time(|| (0..RUNS).for_each(|_| run())) / RUNS as f64;
-    middle(&mut (0..samples).map(|_| sample()).collect::<Vec<_>>())
+    time(|| (0..RUNS).for_each(|_| run())) / RUNS as f64
+}
+
+fn median(samples: usize, mut run: impl FnMut()) -> f64 {
+    middle(&mut (0..samples).map(|_| repeated(&mut run)).collect::<Vec<_>>())
+}
+
+/// The medians of what `sample` has for each number below `count`, which take turns.
+fn medians(samples: usize, sample: impl Fn(usize) -> f64, count: usize) -> Vec<f64> {
+    let mut times = vec![vec![]; count];
+    for _ in 0..samples {
+        for (i, times) in times.iter_mut().enumerate() {
+            times.push(sample(i));
+        }
+    }
+    times.iter_mut().map(|times| middle(times)).collect()
 }
 
 fn middle(times: &mut [f64]) -> f64 {

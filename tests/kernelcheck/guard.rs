@@ -74,7 +74,8 @@ impl Guarded {
         self.pages.wrapping_add(self.start)
     }
 
-    fn bytes_mut(&mut self) -> &mut [u8] {
+    /// The bytes of a buffer that can be written to.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `new` mapped and filled `size` bytes at `pages`, of which this is a part.
         unsafe { std::slice::from_raw_parts_mut(self.address(), self.len) }
     }

@@ -3,8 +3,8 @@
 //! It walks `KERNELS` and runs each entry that this CPU can on random input and on the edges of
 //! what the format allows, in buffers that end at unmapped pages, through a trampoline that fills
 //! the registers with junk and checks those that must survive. Packing and the reference kernels,
-//! which everything else is compared with, are held to an oracle of their own first. Of the vector
-//! operations it checks the records that they quantise to; `tests/vector` has the rest.
+//! which everything else is compared with, are held to an oracle of their own first. The entry of a
+//! tier of float operations stands for one entry each; `tests/vector` holds their reference to f64.
 //!
 //! It does not judge speed: `--bench` prints figures and fails on nothing.
 
@@ -16,6 +16,7 @@ mod options;
 mod oracle;
 mod quantizer;
 mod trampoline;
+mod vector;
 
 use compare::{Case, compare};
 use inputs::{Integers, Rng, Scales};
@@ -38,37 +39,39 @@ fn main() -> ExitCode {
         }
     };
     let have = tests::detected_features();
-    let chosen = |kernel: &&Kernel| {
-        options.names(kernel.name) && options.isa.is_none_or(|isa| kernel.isa == isa)
-    };
+    let chosen: Vec<Entry> = entries()
+        .filter(|entry| options.names(&entry.name))
+        .filter(|entry| options.isa.is_none_or(|isa| entry.kernel.isa == isa))
+        .collect();
+    let can_run = |entry: &Entry| have.has(entry.kernel.isa.needs());
     if options.list {
-        for kernel in KERNELS.iter().filter(chosen) {
-            let can_run = if have.has(kernel.isa.needs()) {
+        for entry in &chosen {
+            let (name, isa) = (&entry.name, entry.kernel.isa.name());
+            let not = if can_run(entry) {
                 ""
             } else {
                 "  not on this CPU"
             };
-            println!("{:34} {}{can_run}", kernel.name, kernel.isa.name());
+            println!("{name:34} {isa}{not}");
         }
         return ExitCode::SUCCESS;
     }
     report_crashes();
     println!("seed {}", options.seed);
-    let runnable = KERNELS
-        .iter()
-        .filter(chosen)
-        .filter(|kernel| have.has(kernel.isa.needs()));
+    let runnable = chosen.iter().filter(|entry| can_run(entry));
     if options.bench {
-        bench::run(runnable, &options);
+        let kernels: Vec<_> = runnable.map(|entry| entry.kernel).collect();
+        bench::run(&kernels, &options);
         bench::run_packing(&options);
         return ExitCode::SUCCESS;
     }
     let (mut checked, mut failures) = (0, 0);
-    for kernel in runnable {
-        let result = check(kernel, &options);
+    for entry in runnable {
+        let result = check(entry, &options);
+        let name = &entry.name;
         match &result {
-            Ok(cases) => println!("{:34} {cases} cases, all equal", kernel.name),
-            Err(message) => println!("{:34} FAILED: {message}", kernel.name),
+            Ok(cases) => println!("{name:34} {cases} cases, all equal"),
+            Err(message) => println!("{name:34} FAILED: {message}"),
         }
         checked += 1;
         failures += usize::from(result.is_err());
@@ -85,16 +88,52 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks one kernel; returns how many cases it passed.
-fn check(kernel: &'static Kernel, options: &Options) -> Result<usize, String> {
-    set_running(format!("{} seed {}", kernel.name, options.seed));
+/// What is checked, and reported, by itself.
+struct Entry {
+    name: String,
+    kernel: &'static Kernel,
+    /// Which of the float operations of a tier.
+    operation: Option<vector::Operation>,
+}
+
+/// The list, with an entry for each float operation of a tier behind the tier's own.
+fn entries() -> impl Iterator<Item = Entry> {
+    KERNELS.iter().flat_map(|kernel| {
+        let operations: &[vector::Operation] = match kernel.operation {
+            Operation::Vector(_) => &vector::OPERATIONS,
+            _ => &[],
+        };
+        let whole = Entry {
+            name: kernel.name.into(),
+            kernel,
+            operation: None,
+        };
+        let part = |&operation: &vector::Operation| Entry {
+            name: format!("{}/{}", kernel.name, operation.0),
+            kernel,
+            operation: Some(operation),
+        };
+        std::iter::once(whole).chain(operations.iter().map(part))
+    })
+}
+
+/// Checks one entry; returns how many cases it passed.
+fn check(entry: &Entry, options: &Options) -> Result<usize, String> {
+    let (name, kernel) = (&entry.name, entry.kernel);
+    set_running(format!("{name} seed {}", options.seed));
     match kernel.operation {
-        Operation::Vector(operations) => quantizer::check(operations, options.seed),
+        Operation::Vector(operations) => match entry.operation {
+            Some(operation) => {
+                let running = |case: &str| set_running(format!("{name} {case}"));
+                vector::check(operation, operations, options, running)
+            }
+            None => quantizer::check(operations, options.seed),
+        },
         Operation::Gemv(format, gemv) if kernel.isa == Isa::Reference => {
             let cases = oracle::check(format, options.seed)?;
-            Ok(cases + check_gemv(kernel.name, format, gemv, options)?)
+            Ok(cases + check_gemv(name, format, gemv, options)?)
         }
-        Operation::Gemv(format, gemv) => check_gemv(kernel.name, format, gemv, options),
+        Operation::Gemv(format, gemv) => check_gemv(name, format, gemv, options),
     }
 }
 
@@ -109,7 +148,7 @@ fn check_gemv(
     let reference = reference(format);
     let mut cases = 0;
     for _ in 0..options.rounds {
-        for (weights, activations) in kinds() {
+        for (weights, activations) in kinds().step_by(options.every) {
             let case = Case::random(&mut rng, weights, activations);
             set_running(format!("{name} {case:?}"));
             compare(format, reference, gemv, &case)

@@ -4,8 +4,10 @@ use kernels_asm::features::Isa;
 
 /// What is printed after a mistake.
 pub const USAGE: &str = "\
-usage: kernelcheck [--list | --bench] [--op PATTERN] [--isa NAME] [--seed N] [--rounds N]
+usage: kernelcheck [--list | --short | --long | --bench] [--op PATTERN] [--isa NAME] [--seed N] [--rounds N]
   --list        name the kernels and their tiers, run nothing
+  --short       a third of one round, for emulated CPUs
+  --long        10,000 cases of each: as --rounds 25
   --bench       time the kernels instead of checking them
   --op PATTERN  only kernels whose name contains PATTERN
   --isa NAME    only kernels of that tier
@@ -27,6 +29,8 @@ pub struct Options {
     pub seed: u64,
     /// How often to go through the kinds of input.
     pub rounds: usize,
+    /// Of the cases of a round, every how many are run.
+    pub every: usize,
     /// Size of a matrix that no cache holds.
     pub cold_mib: usize,
 }
@@ -46,12 +50,15 @@ impl Options {
             isa: None,
             seed: 1,
             rounds: 4,
+            every: 1,
             cold_mib: 1024,
         };
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
             match arg.as_str() {
                 "--list" => options.list = true,
+                "--short" => (options.rounds, options.every) = (1, 3),
+                "--long" => options.rounds = 25,
                 "--bench" => options.bench = true,
                 "--op" => options.op = value()?,
                 "--isa" => options.isa = Some(isa(&value()?)?),

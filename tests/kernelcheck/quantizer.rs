@@ -1,7 +1,7 @@
 //! Holds the quantisers to the records that the GEMVs are checked with.
 //!
-//! What they must round to, and that all tiers agree, is for `tests/vector` to check. Here it is
-//! the contract between the two: the sums fit the digits, and no digit is -128.
+//! What they must round to is for `tests/vector` to check, and that all tiers agree for `vector`. Here
+//! it is the contract between the two: the sums fit the digits, and no digit is -128.
 #![allow(unsafe_code)] // calls tiers that the caller may
 
 use crate::inputs::{Activations, Rng};

@@ -66,3 +66,72 @@ pub unsafe fn call(
         Err(format!("not preserved: {}", lost.join(", ")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Kernels that lose one thing each, in the order of LOST.
+    #[cfg(target_arch = "x86_64")]
+    std::arch::global_asm!(
+        ".balign 16",
+        "kernelcheck_lossy_0: xor ebx, ebx; ret",
+        ".balign 16",
+        "kernelcheck_lossy_1: mov r15, r14; ret",
+        ".balign 16",
+        "kernelcheck_lossy_2: mov qword ptr [rsp + 16], 0; ret",
+        ".balign 16",
+        "kernelcheck_lossy_3: std; ret",
+        ".balign 16",
+        "kernelcheck_lossy_4: mov dword ptr [rsp - 8], 0x9fc0; ldmxcsr [rsp - 8]; ret",
+    );
+    #[cfg(target_arch = "aarch64")]
+    std::arch::global_asm!(
+        ".balign 16",
+        "kernelcheck_lossy_0: mov x19, #0; ret",
+        ".balign 16",
+        "kernelcheck_lossy_1: mov x28, x27; ret",
+        ".balign 16",
+        "kernelcheck_lossy_2: str xzr, [sp, #168]; ret",
+        ".balign 16",
+        "kernelcheck_lossy_3: fmov d8, xzr; ret",
+        ".balign 16",
+        "kernelcheck_lossy_4: mov x9, #1 << 24; msr fpcr, x9; ret",
+    );
+    #[cfg(target_arch = "x86_64")]
+    const LOST: [&str; 5] = ["rbx", "r15", "stack", "direction flag", "mxcsr"];
+    #[cfg(target_arch = "aarch64")]
+    const LOST: [&str; 5] = ["x19", "x28", "stack", "d8", "fpcr"];
+
+    macro_rules! lossy {
+        ($($name:ident)*) => {
+            unsafe extern "C" {
+                $(fn $name(
+                    weights: *const u8,
+                    groups: usize,
+                    records: usize,
+                    activations: *const u8,
+                    out: *mut f32,
+                );)*
+            }
+            const LOSSY: [Gemv; 5] = [$($name),*];
+        };
+    }
+    lossy!(
+        kernelcheck_lossy_0
+        kernelcheck_lossy_1
+        kernelcheck_lossy_2
+        kernelcheck_lossy_3
+        kernelcheck_lossy_4
+    );
+
+    #[test]
+    fn kernel_that_loses_what_it_must_preserve_is_told_what() {
+        let (weights, out) = (std::ptr::null(), std::ptr::null_mut());
+        for (kernel, lost) in LOSSY.into_iter().zip(LOST) {
+            // SAFETY: these kernels read and write nothing of what they are given.
+            let result = unsafe { call(kernel, weights, 0, 0, weights, out) };
+            assert_eq!(result, Err(format!("not preserved: {lost}")));
+        }
+    }
+}

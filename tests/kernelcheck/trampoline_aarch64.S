@@ -85,6 +85,7 @@ kernelcheck_call:
     cmp     x9, x11
     cset    w10, ne
     orr     w0, w0, w10, lsl #19
+    msr     fpcr, x11
 
     ldp     d14, d15, [sp, #144]
     ldp     d12, d13, [sp, #128]

@@ -75,6 +75,7 @@ kernelcheck_call:
     mov     ecx, 1 << 8
     cmovz   ecx, edx
     or      eax, ecx
+    ldmxcsr [rsp]
 
     add     rsp, 24
     pop     r15

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::command;
+use crate::fetch::Fetch;
 
 /// Installs a Debian package. `purpose` says what it is for.
 pub fn install(package: &str, purpose: &str) -> Result<()> {
@@ -28,6 +30,73 @@ pub fn install(package: &str, purpose: &str) -> Result<()> {
     // Old package lists name files that the archive no longer has: renew them, try once more.
     command::run_quietly(&mut apt_get(&["update"]))?;
     command::run_quietly(&mut apt_get(&install))
+}
+
+/// Takes the file `path` out of a package of `suite`, a suite of Debian's archive, to `to`.
+///
+/// Nothing is installed, and no list of the system is touched: apt works with lists of its own in
+/// the cache, and holds what it downloads to the keys of the archive.
+pub fn extract(suite: &str, package: &str, path: &str, to: &Path) -> Result<()> {
+    for program in ["apt-get", "dpkg-deb", "tar"] {
+        ensure!(command::exists(program), "there is no {program}");
+    }
+    ensure!(
+        Path::new(KEYS).exists(),
+        "the keys of Debian's archive, {KEYS}, are missing"
+    );
+    let fetch = Fetch::begin()?;
+    let folder = fetch.folder();
+    for list in ["lists/partial", "cache"] {
+        fs::create_dir_all(folder.join(list))?;
+    }
+    let source = format!("deb [signed-by={KEYS}] {ARCHIVE} {suite} main\n");
+    fs::write(folder.join("sources.list"), source)?;
+    command::run_quietly(&mut private_apt_get(folder, &["update"]))?;
+    command::run_quietly(&mut private_apt_get(folder, &["download", package]))?;
+
+    let mut files = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let archive = files
+        .find(|file| file.extension().is_some_and(|extension| extension == "deb"))
+        .context("apt-get downloaded nothing")?;
+    let mut unpack = Command::new("dpkg-deb");
+    let mut unpack = unpack
+        .arg("--fsys-tarfile")
+        .arg(archive)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut tar = Command::new("tar");
+    tar.args(["-x", "-C"]).arg(folder).arg(format!("./{path}"));
+    tar.stdin(unpack.stdout.take().context("its output is a pipe")?);
+    let taken = command::run_quietly(&mut tar);
+    let unpacked = unpack.wait()?;
+    taken?;
+    ensure!(unpacked.success(), "dpkg-deb failed: {unpacked}");
+    fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
+    fs::rename(folder.join(path), to)?;
+    Ok(())
+}
+
+/// Where Debian's packages are, and what their signatures are checked with.
+const ARCHIVE: &str = "http://deb.debian.org/debian";
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// apt-get with everything that it reads and writes in `folder`, for which no one needs to be root.
+fn private_apt_get(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("apt-get");
+    let folder_of = |name: &str| folder.join(name).display().to_string();
+    for (option, value) in [
+        ("Dir::Etc::sourcelist", folder_of("sources.list")),
+        ("Dir::Etc::sourceparts", "/dev/null".into()),
+        ("Dir::State::lists", folder_of("lists")),
+        ("Dir::Cache", folder_of("cache")),
+        // As root it would become a user who may not write here.
+        ("APT::Sandbox::User", "root".into()),
+        ("Acquire::Languages", "none".into()),
+    ] {
+        command.arg("-o").arg(format!("{option}={value}"));
+    }
+    command.arg("-qq").args(arguments).current_dir(folder);
+    command
 }
 
 fn apt_get(arguments: &[&str]) -> Command {

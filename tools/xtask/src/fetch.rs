@@ -61,6 +61,11 @@ impl Fetch {
         })
     }
 
+    /// The folder for what is not finished yet. It is gone when this `Fetch` is dropped.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Downloads a package's archive. It is gone when this `Fetch` is dropped.
     pub fn archive(&self, package: &str, version: &str, kind: &Archive) -> Result<PathBuf> {
         let mut pip = Command::new("python3");

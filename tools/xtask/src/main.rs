@@ -11,6 +11,7 @@ mod ci;
 mod command;
 mod cycles;
 mod demo;
+mod emulator;
 mod exit;
 mod fetch;
 mod flags;

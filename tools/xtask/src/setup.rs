@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{apt, board, command, model, vocab, workspace};
+use crate::{apt, board, command, emulator, model, vocab, workspace};
 
 /// Programs that the tests run, the Debian packages that have them, and what they are for.
 const PROGRAMS: [(&str, &str, &str); 4] = [
@@ -33,6 +33,7 @@ pub fn run() -> Result<()> {
             apt::install(package, purpose)?;
         }
     }
+    emulator::ensure();
     model::ensure(model::DEFAULT)?;
     vocab::ensure()?;
     model::ensure(model::SYNTHETIC)?;

@@ -1,53 +1,32 @@
-//! GEMV of Q6_K with AVX2. Weights are taken as 0 ..= 63, 32 more than they are.
+//! GEMV of Q6_K. Weights are taken as 0 ..= 63, 32 more than they are.
 
-use super::{
-    Arguments, add_products, load, load_f16, load_signed_scales, prefetch, repeat, repeat_f32,
-};
+use super::{Format, Tier, load, load_f16, prefetch, repeat, repeat_f32};
 use crate::pack::q6_k::{D, QUANTS, RECORD, SCALES};
 use core::arch::x86_64::*;
 
-/// The kernel; see [`Gemv`](crate::registry::Gemv).
-///
-/// # Safety
-/// As for every [`Gemv`](crate::registry::Gemv).
-#[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe extern "C" fn gemv_q6_k_avx2(
-    weights: *const u8,
-    groups: usize,
-    records: usize,
-    activations: *const u8,
-    out: *mut f32,
-) {
-    let arguments = Arguments {
-        weights,
-        groups,
-        records,
-        activations,
-        out,
-    };
-    // SAFETY: the caller keeps the contract of `Gemv`; `rows` reads records of this format.
-    unsafe { arguments.run(RECORD, rows::<2>, rows::<1>) }
-}
+#[allow(non_camel_case_types)] // the name of the GGUF specification
+pub(super) struct Q6_K;
 
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn rows<const N: usize>(
-    mut weights: [*const u8; N],
-    records: usize,
-    activations: *const u8,
-) -> [__m256; N] {
-    let mut acc = [_mm256_setzero_ps(); N];
-    for record in 0..records {
-        // SAFETY: the caller vouches for `records` records at every pointer.
+impl Format for Q6_K {
+    const RECORD: usize = RECORD;
+    const ACTIVATION: usize = 336;
+
+    #[inline(always)]
+    unsafe fn step<T: Tier, const N: usize>(
+        weights: [*const u8; N],
+        x: *const u8,
+        mut acc: [__m256; N],
+    ) -> [__m256; N] {
+        // SAFETY: the caller vouches for a record at every pointer, and for the features.
         unsafe {
-            let x = activations.add(336 * record);
-            for (w, acc) in weights.iter_mut().zip(&mut acc) {
+            for (w, acc) in weights.into_iter().zip(&mut acc) {
                 let mut scaled = _mm256_setzero_si256();
                 let mut scaled_sums = _mm256_setzero_si256();
                 for pair in 0..8 {
                     let scales_at = w.add(SCALES + 16 * pair);
                     let scales = [
-                        load_signed_scales(scales_at),
-                        load_signed_scales(scales_at.add(8)),
+                        T::signed_scales(scales_at),
+                        T::signed_scales(scales_at.add(8)),
                     ];
                     for (half, scales) in scales.into_iter().enumerate() {
                         let j = 2 * pair + half;
@@ -56,30 +35,25 @@ unsafe fn rows<const N: usize>(
                             prefetch(w.add(105 * j + 53));
                         }
                         let q = load_six_bits(w.add(QUANTS + 96 * j));
-                        let x = |v: usize| repeat(x.add(16 * j + 4 * v));
                         // Two sums: an i16 takes no more than 2 * 2 * 63 * 127 = 32004.
-                        let first = _mm256_maddubs_epi16(q[0], x(0));
-                        let second = _mm256_maddubs_epi16(q[2], x(2));
-                        for sums in [
-                            add_products(first, q[1], x(1)),
-                            add_products(second, q[3], x(3)),
-                        ] {
-                            scaled = _mm256_add_epi32(scaled, _mm256_madd_epi16(sums, scales));
+                        let mut sums = [_mm256_setzero_si256(); 2];
+                        for v in 0..4 {
+                            let x = repeat(x.add(16 * j + 4 * v));
+                            sums[v / 2] = T::add_products(sums[v / 2], q[v], x);
                         }
+                        scaled = T::add_scaled(scaled, sums, scales);
                     }
                     // The sums of two sub-blocks lie side by side, as i16.
-                    let both = _mm256_blend_epi16(scales[0], scales[1], 0b1010_1010);
                     let sums = repeat(x.add(296 + 4 * pair));
-                    scaled_sums = _mm256_add_epi32(scaled_sums, _mm256_madd_epi16(both, sums));
+                    scaled_sums = T::add_scaled_pair(scaled_sums, scales, sums);
                 }
                 let product = _mm256_sub_epi32(scaled, _mm256_slli_epi32(scaled_sums, 5));
                 let t = _mm256_mul_ps(load_f16(w.add(D)), _mm256_cvtepi32_ps(product));
                 *acc = _mm256_fmadd_ps(t, repeat_f32(x.add(272)), *acc);
-                *w = w.add(RECORD);
             }
         }
+        acc
     }
-    acc
 }
 
 /// Four vectors of weights, plus 32, from the three that hold them.
