@@ -6,7 +6,7 @@
 
 #[cfg(target_arch = "aarch64")]
 use crate::aarch64;
-pub use crate::dispatch::{Kernels, ResolveError};
+pub use crate::dispatch::{Kernels, OutBlock, ResolveError};
 use crate::features::Isa;
 use crate::format::WeightFormat;
 use crate::reference;
@@ -36,11 +36,33 @@ pub type Gemv = unsafe extern "C" fn(
     out: *mut f32,
 );
 
+/// Matrix times several vectors: a [`Gemv`] for each of `tokens` vectors, with the same bits, that
+/// unpacks the weights once for several of them.
+///
+/// Vector `t` starts `t * activation_stride` bytes after the first, its results start
+/// `t * out_stride` floats after those of the first.
+///
+/// # Safety
+/// As for [`Gemv`], for every vector and its results; `tokens` is at least one.
+pub type Gemm = unsafe extern "C" fn(
+    weights: *const u8,
+    groups: usize,
+    records: usize,
+    activations: *const u8,
+    activation_stride: usize,
+    tokens: usize,
+    out: *mut f32,
+    out_stride: usize,
+);
+
 /// What a kernel computes, and the functions that do.
 #[derive(Clone, Copy)]
 pub enum Operation {
     /// Matrix times vector over packed weights of one format.
     Gemv(WeightFormat, Gemv),
+    /// Matrix times several vectors over packed weights of one format. Where a CPU has none, a
+    /// GEMV for each vector is as good, and slower.
+    Gemm(WeightFormat, Gemm),
     /// All the float operations: they share a tier.
     Vector(&'static VectorOps),
 }

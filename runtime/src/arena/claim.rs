@@ -8,6 +8,7 @@
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use kernels_asm::registry::OutBlock;
 
 /// Hands out successive chunks of a slice.
 pub struct Chunks<'a, T> {
@@ -111,13 +112,11 @@ impl<'a> Columns<'a> {
 }
 
 impl ColumnRange<'_> {
-    /// The range's part of a row.
-    pub fn row(&mut self, row: usize) -> &mut [f32] {
-        assert!(row < self.rows, "a row of the matrix");
-        // SAFETY: the row is inside the matrix (checked above) and so is the range (`claim`); this
-        // range was claimed once, and `&mut self` keeps its rows from being borrowed twice.
-        unsafe {
-            core::slice::from_raw_parts_mut(self.base.add(row * self.width + self.start), self.len)
-        }
+    /// The range's part of the first `rows` rows.
+    pub fn block(&mut self, rows: usize) -> OutBlock<'_> {
+        assert!(rows <= self.rows, "rows of the matrix");
+        // SAFETY: the rows are inside the matrix (checked above) and so is the range (`claim`);
+        // this range was claimed once, and `&mut self` keeps it from being borrowed twice.
+        unsafe { OutBlock::new(self.base.add(self.start), self.width, rows, self.len) }
     }
 }

@@ -179,15 +179,15 @@ impl Activations<'_> {
         }
     }
 
-    /// The records of one token for a matrix.
-    fn row(&self, token: usize, matrix: &Matrix<'_>) -> &[u8] {
+    /// The records of the first `tokens` tokens for a matrix.
+    fn rows(&self, tokens: usize, matrix: &Matrix<'_>) -> &[u8] {
         let kind = matrix.format.activation();
         let records = match kind {
             Per32 => &*self.per_32,
             Per256 => &*self.per_256,
         };
         let bytes = kind.bytes(matrix.columns);
-        &records[token * bytes..][..bytes]
+        &records[..tokens * bytes]
     }
 }
 
@@ -429,9 +429,9 @@ fn refine(
     logits: &mut [f32],
 ) {
     let format = output.format.activation();
-    format.subtract(activations.row(0, output), normed);
+    format.subtract(activations.rows(1, output), normed);
     activations.quantize(kernels, normed, output.columns, [output]);
-    let residual = activations.row(0, output);
+    let residual = activations.rows(1, output);
     let greatest = logits[..output.rows]
         .iter()
         .copied()
@@ -478,16 +478,14 @@ fn matmul<const N: usize>(
             while let Some(mut range) = columns.claim() {
                 claimed += range.len;
                 let weights = matrix.row_range(range.start, range.len);
-                for token in 0..tokens {
-                    let input = activations.row(token, matrix);
-                    let out = range.row(token);
-                    kernels.gemv(matrix.format, weights, matrix.columns, input, out);
-                }
+                let inputs = activations.rows(tokens, matrix);
+                let out = range.block(tokens);
+                kernels.gemm(matrix.format, weights, matrix.columns, inputs, out);
             }
             trace.kernel(began, || KernelWork {
                 member,
                 subject: Subject::Tensor(matrix.name),
-                kernel: kernels.gemv_kernel(matrix.format).name,
+                kernel: kernels.matrix_kernel(matrix.format, tokens).name,
                 claimed,
                 tokens,
             });
