@@ -469,7 +469,7 @@ fn matmul<const N: usize>(
 ) {
     let members = team.len();
     let jobs = outputs.map(|(matrix, out)| {
-        let step = rows_per_claim(matrix, tokens, members);
+        let step = rows_per_claim(matrix, kernels, tokens, members);
         (matrix, Columns::new(out, matrix.rows_padded(), step))
     });
     team.run(&|member| {
@@ -494,15 +494,15 @@ fn matmul<const N: usize>(
 }
 
 /// Rows that a member takes at a time: enough of them that claiming costs nothing, few enough that
-/// nobody is left waiting, and with several tokens no more than stay in the cache.
-fn rows_per_claim(matrix: &Matrix<'_>, tokens: usize, members: usize) -> usize {
+/// nobody is left waiting. Where several tokens are multiplied one by one, no more than stay in the
+/// cache; a kernel for several sees to that itself, and takes groups in pairs.
+fn rows_per_claim(matrix: &Matrix<'_>, kernels: &Kernels, tokens: usize, members: usize) -> usize {
     let groups = matrix.rows.div_ceil(8);
     let balanced = groups.div_ceil(if members == 1 { 1 } else { 4 * members });
-    let cached = CACHE_BLOCK_BYTES / matrix.format.group_bytes(matrix.columns);
-    let groups = if tokens > 1 {
-        balanced.min(cached)
-    } else {
-        balanced
+    let groups = match (tokens, kernels.gemm_kernel(matrix.format)) {
+        (..=1, _) => balanced,
+        (_, Some(_)) => balanced.next_multiple_of(2),
+        (_, None) => balanced.min(CACHE_BLOCK_BYTES / matrix.format.group_bytes(matrix.columns)),
     };
     8 * groups.max(1)
 }

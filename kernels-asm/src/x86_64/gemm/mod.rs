@@ -169,15 +169,19 @@ impl Arguments {
     /// The results for a group and, if there is one, the next.
     #[inline(always)]
     unsafe fn store(&self, results: &[[f32; ROWS]], group: usize, first: usize) {
-        let rows = 8 * (self.groups - group).min(2);
+        let groups = (self.groups - group).min(2);
         for (token, result) in results.iter().enumerate() {
             let at = (first + token) * self.out_stride + 8 * group;
-            // SAFETY: the caller vouches for these floats of the row of this vector.
-            unsafe {
-                result
-                    .as_ptr()
-                    .copy_to_nonoverlapping(self.out.add(at), rows)
-            };
+            let (result, _) = result.as_chunks::<8>();
+            for (half, result) in result[..groups].iter().enumerate() {
+                // SAFETY: the caller vouches for these floats of the row of this vector.
+                unsafe {
+                    self.out
+                        .add(at + 8 * half)
+                        .cast::<[f32; 8]>()
+                        .write(*result)
+                };
+            }
         }
     }
 }
