@@ -8,8 +8,9 @@
 use crate::activation::{self, ActivationFormat};
 use crate::features::{Core, Features, Isa};
 use crate::format::WeightFormat;
-use crate::registry::{Gemv, KERNELS, Kernel, Operation};
+use crate::registry::{Gemm, Gemv, KERNELS, Kernel, Operation};
 use crate::vector::{KvView, Q8Tile, VectorOps};
+use core::marker::PhantomData;
 
 /// Why there are no [`Kernels`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,8 @@ type Choice<F> = (&'static Kernel, F);
 pub struct Kernels {
     /// In the order of [`WeightFormat::ALL`].
     gemv: [Choice<Gemv>; WeightFormat::ALL.len()],
+    /// Likewise; none where the GEMV is at least as strong.
+    gemm: [Option<Choice<Gemm>>; WeightFormat::ALL.len()],
     vector: Choice<&'static VectorOps>,
 }
 
@@ -50,29 +53,46 @@ impl Kernels {
         core: Option<Core>,
         forced: &[(WeightFormat, &str)],
     ) -> Result<Self, ResolveError> {
-        let mut gemv = WeightFormat::ALL.map(|format| strongest(gemv_kernels(format), have, core));
+        let mut gemv = WeightFormat::ALL.map(|format| {
+            let strongest = strongest(gemv_kernels(format), have, core);
+            strongest.expect("the reference tier needs nothing")
+        });
+        let mut gemm = WeightFormat::ALL.map(|format| {
+            let weakest = gemv[format as usize].0.isa;
+            strongest(gemm_kernels(format), have, core).filter(|(kernel, _)| kernel.isa >= weakest)
+        });
         for &(format, name) in forced {
-            let choice = gemv_kernels(format)
-                .find(|(kernel, _)| kernel.name == name)
-                .ok_or(ResolveError::UnknownKernel { format })?;
-            let missing = choice.0.isa.needs().without(have);
-            if missing != Features::NONE {
-                return Err(ResolveError::KernelNeeds {
-                    kernel: choice.0.name,
-                    missing,
-                });
+            // What is forced is what runs, for one vector and for several.
+            if let Some(choice) = find_usable(gemv_kernels(format), name, have)? {
+                gemv[format as usize] = choice;
+                gemm[format as usize] = None;
+            } else if let Some(choice) = find_usable(gemm_kernels(format), name, have)? {
+                gemm[format as usize] = Some(choice);
+            } else {
+                return Err(ResolveError::UnknownKernel { format });
             }
-            gemv[format as usize] = choice;
         }
-        Ok(Self {
-            gemv,
-            vector: strongest(vector_kernels(), have, core),
-        })
+        let vector = strongest(vector_kernels(), have, core);
+        let vector = vector.expect("the reference tier needs nothing");
+        Ok(Self { gemv, gemm, vector })
     }
 
     /// The kernel chosen for a format.
     pub fn gemv_kernel(&self, format: WeightFormat) -> &'static Kernel {
         self.gemv[format as usize].0
+    }
+
+    /// The kernel chosen for a format and several vectors, if there is one.
+    pub fn gemm_kernel(&self, format: WeightFormat) -> Option<&'static Kernel> {
+        self.gemm[format as usize].map(|(kernel, _)| kernel)
+    }
+
+    /// The kernel that [`gemm`](Self::gemm) calls for so many vectors.
+    pub fn matrix_kernel(&self, format: WeightFormat, vectors: usize) -> &'static Kernel {
+        match self.gemm[format as usize] {
+            Some((kernel, _)) if vectors > 1 => kernel,
+            _ => self.gemv_kernel(format),
+        }
     }
 
     /// The kernel chosen for the float operations.
@@ -121,6 +141,55 @@ impl Kernels {
         // checked that the buffers are as long as `groups` and `records` make them, and that
         // there is a record; `out` is borrowed for writing.
         unsafe { gemv(weights.as_ptr(), groups, records, activations.as_ptr(), out) };
+    }
+
+    /// Matrix times as many vectors as `out` has rows: row `t` becomes what [`gemv`](Self::gemv)
+    /// makes of the `t`th of `activations`, bit by bit.
+    ///
+    /// # Panics
+    /// As `gemv`, for every vector.
+    pub fn gemm(
+        &self,
+        format: WeightFormat,
+        weights: &[u8],
+        columns: usize,
+        activations: &[u8],
+        mut out: OutBlock<'_>,
+    ) {
+        let stride = format.activation().bytes(columns);
+        assert_eq!(
+            activations.len(),
+            out.rows * stride,
+            "a vector for each row"
+        );
+        let (2.., Some((_, gemm))) = (out.rows, self.gemm[format as usize]) else {
+            for row in 0..out.rows {
+                let activations = &activations[row * stride..][..stride];
+                self.gemv(format, weights, columns, activations, out.row(row));
+            }
+            return;
+        };
+        let records = columns / format.block_len();
+        assert!(
+            records > 0 && columns.is_multiple_of(format.block_len()),
+            "whole blocks"
+        );
+        assert!(out.columns.is_multiple_of(8), "whole groups");
+        assert_eq!(
+            weights.len(),
+            format.packed_bytes(out.columns, columns),
+            "bytes of weights"
+        );
+        let (groups, tokens) = (out.columns / 8, out.rows);
+        let (weights, activations) = (weights.as_ptr(), activations.as_ptr());
+        let (out, out_stride) = (out.base, out.stride);
+        // SAFETY: `resolve` took this kernel for the features of the CPU; the asserts above checked
+        // that the buffers are as long as `groups`, `records` and `tokens` make them, and that
+        // there is a record and a token; `OutBlock` vouches for its rows.
+        unsafe {
+            #[rustfmt::skip] // as the type has them
+            gemm(weights, groups, records, activations, stride, tokens, out, out_stride);
+        }
     }
 
     /// See [`VectorOps::rms_norm`].
@@ -226,6 +295,39 @@ impl Kernels {
     }
 }
 
+/// A block of a row-major matrix, to be written: the same columns of each of its rows.
+pub struct OutBlock<'a> {
+    base: *mut f32,
+    stride: usize,
+    rows: usize,
+    columns: usize,
+    matrix: PhantomData<&'a mut [f32]>,
+}
+
+impl<'a> OutBlock<'a> {
+    /// `rows` stretches of `columns` floats, the first at `base`, each `stride` floats after the
+    /// one before.
+    ///
+    /// # Safety
+    /// All these floats are inside one allocation, and nothing else refers to them for `'a`.
+    pub unsafe fn new(base: *mut f32, stride: usize, rows: usize, columns: usize) -> OutBlock<'a> {
+        OutBlock {
+            base,
+            stride,
+            rows,
+            columns,
+            matrix: PhantomData,
+        }
+    }
+
+    fn row(&mut self, row: usize) -> &mut [f32] {
+        assert!(row < self.rows, "a row of the block");
+        // SAFETY: the row is one of those that `new`'s caller vouched for; `&mut self` keeps it
+        // from being borrowed twice.
+        unsafe { core::slice::from_raw_parts_mut(self.base.add(row * self.stride), self.columns) }
+    }
+}
+
 /// The GEMVs of one format, weakest first.
 fn gemv_kernels(format: WeightFormat) -> impl Iterator<Item = Choice<Gemv>> {
     KERNELS
@@ -234,6 +336,35 @@ fn gemv_kernels(format: WeightFormat) -> impl Iterator<Item = Choice<Gemv>> {
             Operation::Gemv(of, gemv) if of == format => Some((kernel, gemv)),
             _ => None,
         })
+}
+
+/// The GEMMs of one format, weakest first.
+fn gemm_kernels(format: WeightFormat) -> impl Iterator<Item = Choice<Gemm>> {
+    KERNELS
+        .iter()
+        .filter_map(move |kernel| match kernel.operation {
+            Operation::Gemm(of, gemm) if of == format => Some((kernel, gemm)),
+            _ => None,
+        })
+}
+
+/// The kernel of that name, if it is among `choices` and the CPU can run it.
+fn find_usable<F>(
+    mut choices: impl Iterator<Item = Choice<F>>,
+    name: &str,
+    have: Features,
+) -> Result<Option<Choice<F>>, ResolveError> {
+    let Some(choice) = choices.find(|(kernel, _)| kernel.name == name) else {
+        return Ok(None);
+    };
+    let missing = choice.0.isa.needs().without(have);
+    match missing == Features::NONE {
+        true => Ok(Some(choice)),
+        false => Err(ResolveError::KernelNeeds {
+            kernel: choice.0.name,
+            missing,
+        }),
+    }
 }
 
 /// The tiers of the float operations, weakest first.
@@ -248,12 +379,11 @@ fn strongest<F>(
     choices: impl Iterator<Item = Choice<F>>,
     have: Features,
     core: Option<Core>,
-) -> Choice<F> {
+) -> Option<Choice<F>> {
     choices
         .filter(|(kernel, _)| have.has(kernel.isa.needs()))
         .filter(|(kernel, _)| kernel.core.is_none() || kernel.core == core)
         .max_by_key(|(kernel, _)| kernel.priority)
-        .expect("the reference tier has every operation and needs nothing")
 }
 
 #[cfg(test)]

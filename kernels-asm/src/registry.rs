@@ -7,7 +7,7 @@
 
 #[cfg(target_arch = "aarch64")]
 use crate::aarch64;
-pub use crate::dispatch::{Kernels, ResolveError};
+pub use crate::dispatch::{Kernels, OutBlock, ResolveError};
 use crate::features::{Core, Isa};
 use crate::format::WeightFormat;
 use crate::reference;
@@ -37,11 +37,33 @@ pub type Gemv = unsafe extern "C" fn(
     out: *mut f32,
 );
 
+/// Matrix times several vectors: a [`Gemv`] for each of `tokens` vectors, with the same bits, that
+/// unpacks the weights once for several of them.
+///
+/// Vector `t` starts `t * activation_stride` bytes after the first, its results start
+/// `t * out_stride` floats after those of the first.
+///
+/// # Safety
+/// As for [`Gemv`], for every vector and its results; `tokens` is at least one.
+pub type Gemm = unsafe extern "C" fn(
+    weights: *const u8,
+    groups: usize,
+    records: usize,
+    activations: *const u8,
+    activation_stride: usize,
+    tokens: usize,
+    out: *mut f32,
+    out_stride: usize,
+);
+
 /// What a kernel computes, and the functions that do.
 #[derive(Clone, Copy)]
 pub enum Operation {
     /// Matrix times vector over packed weights of one format.
     Gemv(WeightFormat, Gemv),
+    /// Matrix times several vectors over packed weights of one format. Where a CPU has none, a
+    /// GEMV for each vector is as good, and slower.
+    Gemm(WeightFormat, Gemm),
     /// All the float operations: they share a tier.
     Vector(&'static VectorOps),
 }
@@ -170,6 +192,48 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_tq1_0_avx512_vnni", Avx512Vnni, 40, TQ1_0, x86_64::gemv_tq2_0_avx512_vnni),
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_tq2_0_avx512_vnni", Avx512Vnni, 40, TQ2_0, x86_64::gemv_tq2_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_0_avx2", Avx2, 20, Q4_0, x86_64::gemm_q4_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_1_avx2", Avx2, 20, Q4_1, x86_64::gemm_q4_1_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_0_avx2", Avx2, 20, Q5_0, x86_64::gemm_q5_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q8_0_avx2", Avx2, 20, Q8_0, x86_64::gemm_q8_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_k_avx2", Avx2, 20, Q4_K, x86_64::gemm_q4_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_k_avx2", Avx2, 20, Q5_K, x86_64::gemm_q5_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q6_k_avx2", Avx2, 20, Q6_K, x86_64::gemm_q6_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_0_avx_vnni", AvxVnni, 30, Q4_0, x86_64::gemm_q4_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_1_avx_vnni", AvxVnni, 30, Q4_1, x86_64::gemm_q4_1_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_0_avx_vnni", AvxVnni, 30, Q5_0, x86_64::gemm_q5_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q8_0_avx_vnni", AvxVnni, 30, Q8_0, x86_64::gemm_q8_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_k_avx_vnni", AvxVnni, 30, Q4_K, x86_64::gemm_q4_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_k_avx_vnni", AvxVnni, 30, Q5_K, x86_64::gemm_q5_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q6_k_avx_vnni", AvxVnni, 30, Q6_K, x86_64::gemm_q6_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_0_avx512_vnni", Avx512Vnni, 40, Q4_0, x86_64::gemm_q4_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_1_avx512_vnni", Avx512Vnni, 40, Q4_1, x86_64::gemm_q4_1_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_0_avx512_vnni", Avx512Vnni, 40, Q5_0, x86_64::gemm_q5_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q8_0_avx512_vnni", Avx512Vnni, 40, Q8_0, x86_64::gemm_q8_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_k_avx512_vnni", Avx512Vnni, 40, Q4_K, x86_64::gemm_q4_k_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_k_avx512_vnni", Avx512Vnni, 40, Q5_K, x86_64::gemm_q5_k_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q6_k_avx512_vnni", Avx512Vnni, 40, Q6_K, x86_64::gemm_q6_k_avx512_vnni),
 
     #[cfg(target_arch = "aarch64")]
     vector("vector_neon", Neon, 20, &vector::NEON),
@@ -257,6 +321,23 @@ const fn a55(name: &'static str, format: WeightFormat, function: Gemv) -> Kernel
     Kernel {
         core: Some(Core::CortexA55),
         ..gemv(name, Dotprod, 31, format, function)
+    }
+}
+
+#[cfg(target_arch = "x86_64")] // so far
+const fn gemm(
+    name: &'static str,
+    isa: Isa,
+    priority: u8,
+    format: WeightFormat,
+    function: Gemm,
+) -> Kernel {
+    Kernel {
+        name,
+        isa,
+        priority,
+        core: None,
+        operation: Operation::Gemm(format, function),
     }
 }
 

@@ -153,6 +153,9 @@ pub fn kernels(options: &Options) -> Result<(), Error> {
     for kernel in KERNELS {
         let chosen = match kernel.operation {
             Operation::Gemv(format, _) => resolved.gemv_kernel(format).name == kernel.name,
+            Operation::Gemm(format, _) => resolved
+                .gemm_kernel(format)
+                .is_some_and(|chosen| chosen.name == kernel.name),
             Operation::Vector(_) => resolved.vector_kernel().name == kernel.name,
         };
         let state = match (chosen, have.has(kernel.isa.needs())) {

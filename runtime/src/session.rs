@@ -146,6 +146,9 @@ impl Setup {
         };
         for format in self.sizes.formats() {
             list(format.name(), self.kernels.gemv_kernel(format).name);
+            if let Some(kernel) = self.kernels.gemm_kernel(format) {
+                list(format.name(), kernel.name);
+            }
         }
         list("float", self.kernels.vector_kernel().name);
         let mut features = heapless::String::<128>::new();

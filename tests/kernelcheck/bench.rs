@@ -6,7 +6,7 @@ use crate::options::Options;
 use kernels_asm::features::Isa;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::pack::{pack_group, unpack_row};
-use kernels_asm::registry::{Gemv, Kernel, Operation};
+use kernels_asm::registry::{Gemm, Gemv, Kernel, Operation};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
@@ -23,6 +23,8 @@ const SHAPES: [[usize; 2]; 5] = [
     [2048, 5632],
     [32000, 2048],
 ];
+/// Vectors that a GEMM is timed with: a batch of a prompt.
+const TOKENS: usize = 64;
 /// Rounds that the cold figures are the medians of.
 const ROUNDS: usize = 9;
 
@@ -35,6 +37,15 @@ pub fn run(kernels: &[&'static Kernel], options: &Options) {
     }
     println!(" {:>6}", "mean");
     println!("{:34} {:>9} {:>6}  GB/s", "", "/ weight", "GB/s");
+    for kernel in kernels {
+        if let Operation::Gemm(format, gemm) = kernel.operation {
+            let ns_per_weight = time_gemm(format, gemm, options);
+            println!(
+                "{:34} {ns_per_weight:9.4}  a weight and vector",
+                kernel.name
+            );
+        }
+    }
     for format in WeightFormat::ALL {
         let of_format = |kernel: &&'static Kernel| match kernel.operation {
             Operation::Gemv(of, gemv) if of == format => Some((kernel.name, kernel.isa, gemv)),
@@ -52,7 +63,7 @@ fn run_format(format: WeightFormat, gemvs: &[(&str, Isa, Gemv)], options: &Optio
     let input = Input::new(&mut Rng(options.seed), format, COLUMNS);
     let groups = (WARM_BYTES / input.group.len()).max(1);
     let matrix = input.group.repeat(groups);
-    let once = |i: usize| repeated(|| input.call(gemvs[i].2, &matrix, groups));
+    let once = |i: usize| repeated(64, || input.call(gemvs[i].2, &matrix, groups));
     let warm = medians(41, once, gemvs.len());
 
     // The reference, which is a definition, would take minutes.
@@ -108,6 +119,27 @@ fn print_speeds(cold: &[Vec<f64>; SHAPES.len()], place: usize) {
     println!(" {:6.2}", speeds.iter().sum::<f64>() / SHAPES.len() as f64);
 }
 
+/// The time of a GEMM for a weight and a vector, with the matrix in the L2 cache.
+fn time_gemm(format: WeightFormat, gemm: Gemm, options: &Options) -> f64 {
+    let input = Input::new(&mut Rng(options.seed), format, COLUMNS);
+    let groups = (WARM_BYTES / input.group.len()).next_multiple_of(2);
+    let matrix = input.group.repeat(groups);
+    let activations = input.activations.repeat(TOKENS);
+    let mut out = vec![0.0; TOKENS * 8 * groups];
+    let (records, stride) = (COLUMNS / format.block_len(), input.activations.len());
+    let seconds = median(11, 4, || {
+        let (weights, x, out) = (matrix.as_ptr(), activations.as_ptr(), out.as_mut_ptr());
+        // SAFETY: the caller benches only kernels that this CPU has the features for; the buffers
+        // are as long as `groups`, `records` and `TOKENS` make them.
+        unsafe {
+            #[rustfmt::skip] // as the type has them
+            gemm(weights, groups, records, x, stride, TOKENS, out, 8 * groups);
+        }
+    });
+    black_box(&out);
+    seconds * 1e9 / (TOKENS * groups * 8 * COLUMNS) as f64
+}
+
 /// Prints how fast GGUF rows are packed, in bytes of the file, and unpacked, in floats.
 pub fn run_packing(options: &Options) {
     println!("{:34} {:>9} {:>9}", "", "MB/s", "Mfloat/s");
@@ -120,12 +152,12 @@ pub fn run_packing(options: &Options) {
         let rows = rows(&mut rng, format, COLUMNS);
         let mut group = vec![0; format.group_bytes(COLUMNS)];
         let rows = rows.each_ref().map(|row| Some(row.as_slice()));
-        let seconds = median(41, || {
+        let seconds = median(41, 64, || {
             pack_group(format, rows, COLUMNS, black_box(&mut group))
         });
         let pack = (8 * blocks * format.block_bytes()) as f64 / seconds / 1e6;
         let mut floats = vec![0.0; COLUMNS];
-        let seconds = median(41, || {
+        let seconds = median(41, 64, || {
             unpack_row(format, &group, 3, COLUMNS, black_box(&mut floats))
         });
         let unpack = COLUMNS as f64 / seconds / 1e6;
@@ -208,14 +240,14 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Seconds of a run, from enough of them to be long against the clock's own cost.
-fn repeated(mut run: impl FnMut()) -> f64 {
-    const RUNS: usize = 64;
-    time(|| (0..RUNS).for_each(|_| run())) / RUNS as f64
+/// Seconds of a run, from so many of them that the clock's own cost is little.
+fn repeated(runs: usize, mut run: impl FnMut()) -> f64 {
+    time(|| (0..runs).for_each(|_| run())) / runs as f64
 }
 
-fn median(samples: usize, mut run: impl FnMut()) -> f64 {
-    middle(&mut (0..samples).map(|_| repeated(&mut run)).collect::<Vec<_>>())
+fn median(samples: usize, runs: usize, mut run: impl FnMut()) -> f64 {
+    let sample = |_| repeated(runs, &mut run);
+    middle(&mut (0..samples).map(sample).collect::<Vec<_>>())
 }
 
 /// The medians of what `sample` has for each number below `count`, which take turns.

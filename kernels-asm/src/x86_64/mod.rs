@@ -17,6 +17,7 @@
 use crate::pack::q4_k;
 use core::arch::x86_64::*;
 
+mod gemm;
 mod gemv_iq4_nl;
 mod gemv_q2_k;
 mod gemv_q3_k;
@@ -31,6 +32,7 @@ mod gemv_q8_0;
 mod gemv_tq2_0;
 mod tier;
 
+pub use gemm::*;
 use gemv_iq4_nl::IQ4_NL;
 use gemv_q2_k::Q2_K;
 use gemv_q3_k::Q3_K;
@@ -40,7 +42,7 @@ use gemv_q4_k::Q4_K;
 use gemv_q5_0::Q5_0;
 use gemv_q5_1::Q5_1;
 use gemv_q5_k::Q5_K;
-use gemv_q6_k::Q6_K;
+use gemv_q6_k::{Q6_K, load_six_bits};
 use gemv_q8_0::Q8_0;
 use gemv_tq2_0::TQ2_0;
 use tier::{Avx2, Avx512Vnni, AvxVnni, Tier};

@@ -8,6 +8,7 @@
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use kernels_asm::registry::OutBlock;
 
 /// Hands out successive chunks of a slice.
 pub struct Chunks<'a, T> {
@@ -38,15 +39,49 @@ impl<'a, T> Chunks<'a, T> {
     /// The next chunk and its number.
     pub fn claim(&self) -> Option<(usize, &'a mut [T])> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: `index` was given to this call alone.
+        Some((index, unsafe { self.part(index) }?))
+    }
+
+    /// Chunk `index`, if there is one.
+    ///
+    /// # Safety
+    /// It is asked for once.
+    unsafe fn part(&self, index: usize) -> Option<&'a mut [T]> {
         let start = index
             .checked_mul(self.chunk)
             .filter(|&start| start < self.len)?;
         let len = self.chunk.min(self.len - start);
-        // SAFETY: `start..start + len` is inside the slice (checked above), and `index` was given
-        // to this call alone, so no other chunk overlaps it.
-        Some((index, unsafe {
-            core::slice::from_raw_parts_mut(self.base.add(start), len)
-        }))
+        // SAFETY: `start..start + len` is inside the slice (checked above), and no other chunk
+        // overlaps it; the caller asks once.
+        Some(unsafe { core::slice::from_raw_parts_mut(self.base.add(start), len) })
+    }
+}
+
+/// Hands out the chunks of several slices that belong together.
+pub struct Companions<'a, A, B, const N: usize> {
+    first: Chunks<'a, A>,
+    others: [Chunks<'a, B>; N],
+}
+
+/// A chunk's number, the chunk, and those that belong to it.
+type Set<'a, A, B, const N: usize> = (usize, &'a mut [A], [&'a mut [B]; N]);
+
+impl<'a, A, B, const N: usize> Companions<'a, A, B, N> {
+    /// A set for each chunk of the first; the others may have fewer, or none.
+    pub fn new(first: Chunks<'a, A>, others: [Chunks<'a, B>; N]) -> Self {
+        Companions { first, others }
+    }
+
+    /// The next set and its number; an empty chunk where a slice has none left.
+    pub fn claim(&self) -> Option<Set<'a, A, B, N>> {
+        let (index, first) = self.first.claim()?;
+        let others = self.others.each_ref().map(|other| {
+            // SAFETY: `index` was given to this call alone, and nobody else has the others: they
+            // are claimed from in no other way than this.
+            unsafe { other.part(index) }.unwrap_or_default()
+        });
+        Some((index, first, others))
     }
 }
 
@@ -111,13 +146,11 @@ impl<'a> Columns<'a> {
 }
 
 impl ColumnRange<'_> {
-    /// The range's part of a row.
-    pub fn row(&mut self, row: usize) -> &mut [f32] {
-        assert!(row < self.rows, "a row of the matrix");
-        // SAFETY: the row is inside the matrix (checked above) and so is the range (`claim`); this
-        // range was claimed once, and `&mut self` keeps its rows from being borrowed twice.
-        unsafe {
-            core::slice::from_raw_parts_mut(self.base.add(row * self.width + self.start), self.len)
-        }
+    /// The range's part of the first `rows` rows.
+    pub fn block(&mut self, rows: usize) -> OutBlock<'_> {
+        assert!(rows <= self.rows, "rows of the matrix");
+        // SAFETY: the rows are inside the matrix (checked above) and so is the range (`claim`);
+        // this range was claimed once, and `&mut self` keeps it from being borrowed twice.
+        unsafe { OutBlock::new(self.base.add(self.start), self.width, rows, self.len) }
     }
 }
