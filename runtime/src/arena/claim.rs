@@ -40,7 +40,8 @@ impl<'a, T> Chunks<'a, T> {
     pub fn claim(&self) -> Option<(usize, &'a mut [T])> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         // SAFETY: `index` was given to this call alone.
-        Some((index, unsafe { self.part(index) }?))
+        let part = unsafe { self.part(index) }?;
+        Some((index, part))
     }
 
     /// Chunk `index`, if there is one.
@@ -65,6 +66,9 @@ pub struct Trios<'a, A, B> {
     third: Chunks<'a, B>,
 }
 
+/// A number, and the chunks of that number.
+type Trio<'a, A, B> = (usize, &'a mut [A], [&'a mut [B]; 2]);
+
 impl<'a, A, B> Trios<'a, A, B> {
     /// A trio for each chunk of the first; the other two may have fewer, or none.
     pub fn new(first: Chunks<'a, A>, second: Chunks<'a, B>, third: Chunks<'a, B>) -> Self {
@@ -76,7 +80,7 @@ impl<'a, A, B> Trios<'a, A, B> {
     }
 
     /// The next trio and its number; an empty chunk where a slice has none left.
-    pub fn claim(&self) -> Option<(usize, &'a mut [A], [&'a mut [B]; 2])> {
+    pub fn claim(&self) -> Option<Trio<'a, A, B>> {
         let (index, first) = self.first.claim()?;
         // SAFETY: `index` was given to this call alone, and nobody else has the other two: they
         // are claimed from in no other way than this.
@@ -152,5 +156,27 @@ impl ColumnRange<'_> {
         // SAFETY: the rows are inside the matrix (checked above) and so is the range (`claim`);
         // this range was claimed once, and `&mut self` keeps it from being borrowed twice.
         unsafe { OutBlock::new(self.base.add(self.start), self.width, rows, self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chunks, Trios};
+
+    #[test]
+    fn trios_of_slices_of_different_lengths_end_with_the_first() {
+        let (mut first, mut second) = ([1, 2, 3, 4], [b'a', b'b', b'c']);
+        let trios = Trios::new(
+            Chunks::new(&mut first, 2),
+            Chunks::new(&mut second, 3),
+            Chunks::new(&mut [], 1),
+        );
+        let (index, one, [two, three]) = trios.claim().unwrap();
+        assert_eq!((index, &*one, &*two), (0, &[1, 2][..], &b"abc"[..]));
+        assert!(three.is_empty());
+        let (index, one, [two, three]) = trios.claim().unwrap();
+        assert_eq!((index, &*one), (1, &[3, 4][..]));
+        assert!(two.is_empty() && three.is_empty());
+        assert!(trios.claim().is_none());
     }
 }

@@ -371,22 +371,13 @@ impl Engine<'_> {
         matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
 
-        let rows = Trios::new(
-            Chunks::new(query, config.query_width()),
-            Chunks::new(key, config.kv_width()),
-            Chunks::new(&mut [], 1),
-        );
-        together(team, tokens, &|_| {
-            while let Some((token, query, [key, _])) = rows.claim() {
-                let table = self.rope.position(position + token);
-                kernels.rope(query, table);
-                kernels.rope(key, table);
-            }
-        });
+        let rows = [
+            (&mut **query, config.query_width()),
+            (&mut **key, config.kv_width()),
+        ];
+        rotate(team, kernels, &self.rope, position, rows);
         let store = cache.store(index);
-        together(team, tokens, &|_| {
-            store.run(kernels, position, key, value);
-        });
+        together(team, tokens, &|_| store.run(kernels, position, key, value));
         profile.lap(Bucket::Rope);
 
         attend_all(
@@ -486,12 +477,36 @@ fn refine(
     }
 }
 
-/// Has the members of the team share the work on several tokens. For one the caller is faster alone.
+/// Has the members of the team share the work on several tokens. For one, the caller is faster
+/// alone.
 fn together(team: &mut Team, tokens: usize, job: &(dyn Fn(usize) + Sync)) {
     match tokens {
         1 => job(0),
         _ => team.run(job),
     }
+}
+
+/// Rotary embedding of the queries and keys, rows of a width each, of tokens from `position` on.
+fn rotate(
+    team: &mut Team,
+    kernels: &Kernels,
+    rope: &RopeTable<'_>,
+    position: usize,
+    [(query, query_width), (key, key_width)]: [(&mut [f32], usize); 2],
+) {
+    let tokens = query.len() / query_width;
+    let rows = Trios::new(
+        Chunks::new(query, query_width),
+        Chunks::new(key, key_width),
+        Chunks::new(&mut [], 1),
+    );
+    together(team, tokens, &|_| {
+        while let Some((token, query, [key, _])) = rows.claim() {
+            let table = rope.position(position + token);
+            kernels.rope(query, table);
+            kernels.rope(key, table);
+        }
+    });
 }
 
 /// `stream += rows`.
