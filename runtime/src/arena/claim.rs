@@ -40,7 +40,8 @@ impl<'a, T> Chunks<'a, T> {
     pub fn claim(&self) -> Option<(usize, &'a mut [T])> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         // SAFETY: `index` was given to this call alone.
-        Some((index, unsafe { self.part(index) }?))
+        let part = unsafe { self.part(index) }?;
+        Some((index, part))
     }
 
     /// Chunk `index`, if there is one.
@@ -152,5 +153,24 @@ impl ColumnRange<'_> {
         // SAFETY: the rows are inside the matrix (checked above) and so is the range (`claim`);
         // this range was claimed once, and `&mut self` keeps it from being borrowed twice.
         unsafe { OutBlock::new(self.base.add(self.start), self.width, rows, self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chunks, Companions};
+
+    #[test]
+    fn companions_of_different_lengths_end_with_the_first() {
+        let (mut first, mut second) = ([1, 2, 3, 4], [b'a', b'b', b'c']);
+        let others = [Chunks::new(&mut second, 3), Chunks::new(&mut [], 1)];
+        let sets = Companions::new(Chunks::new(&mut first, 2), others);
+        let (index, one, [two, three]) = sets.claim().unwrap();
+        assert_eq!((index, &*one, &*two), (0, &[1, 2][..], &b"abc"[..]));
+        assert!(three.is_empty());
+        let (index, one, [two, three]) = sets.claim().unwrap();
+        assert_eq!((index, &*one), (1, &[3, 4][..]));
+        assert!(two.is_empty() && three.is_empty());
+        assert!(sets.claim().is_none());
     }
 }

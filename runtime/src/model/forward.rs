@@ -381,21 +381,13 @@ impl Engine<'_> {
         matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
 
-        let rows = Companions::new(
-            Chunks::new(query, config.query_width()),
-            [Chunks::new(key, config.kv_width())],
-        );
-        together(team, tokens, &|_| {
-            while let Some((token, query, [key])) = rows.claim() {
-                let table = self.rope.position(position + token);
-                kernels.rope(query, table);
-                kernels.rope(key, table);
-            }
-        });
+        let rows = [
+            (&mut **query, config.query_width()),
+            (&mut **key, config.kv_width()),
+        ];
+        rotate(team, kernels, &self.rope, position, rows);
         let store = cache.store(index);
-        together(team, tokens, &|_| {
-            store.run(kernels, position, key, value);
-        });
+        together(team, tokens, &|_| store.run(kernels, position, key, value));
         profile.lap(Bucket::Rope);
 
         attend_all(
@@ -498,12 +490,33 @@ fn refine(
     }
 }
 
-/// Has the members of the team share the work on several tokens. For one the caller is faster alone.
+/// Has the members of the team share the work on several tokens. For one, the caller is faster
+/// alone.
 fn together(team: &mut Team, tokens: usize, job: &(dyn Fn(usize) + Sync)) {
     match tokens {
         1 => job(0),
         _ => team.run(job),
     }
+}
+
+/// Rotary embedding of the queries and keys, rows of a width each, of tokens from `position` on.
+fn rotate(
+    team: &mut Team,
+    kernels: &Kernels,
+    rope: &RopeTable<'_>,
+    position: usize,
+    [(query, query_width), (key, key_width)]: [(&mut [f32], usize); 2],
+) {
+    let tokens = query.len() / query_width;
+    let keys = [Chunks::new(key, key_width)];
+    let rows = Companions::new(Chunks::new(query, query_width), keys);
+    together(team, tokens, &|_| {
+        while let Some((token, query, [key])) = rows.claim() {
+            let table = rope.position(position + token);
+            kernels.rope(query, table);
+            kernels.rope(key, table);
+        }
+    });
 }
 
 /// `stream += rows`.
