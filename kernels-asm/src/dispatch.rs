@@ -5,7 +5,7 @@
 //! call it.
 #![allow(unsafe_code)] // the calls for which `Kernels` is the proof
 
-use crate::activation::ActivationFormat;
+use crate::activation::{self, ActivationFormat};
 use crate::features::{Core, Features, Isa};
 use crate::format::WeightFormat;
 use crate::registry::{Gemv, KERNELS, Kernel, Operation};
@@ -154,11 +154,12 @@ impl Kernels {
     }
 
     /// Floats to activation records. See [`VectorOps::quantize_per_32`] and
-    /// [`VectorOps::quantize_per_256`].
+    /// [`VectorOps::quantize_per_256`]; float records are copies.
     pub fn quantize(&self, format: ActivationFormat, x: &[f32], out: &mut [u8]) {
         let quantize = match format {
             ActivationFormat::Per32 => self.vector.1.quantize_per_32,
             ActivationFormat::Per256 => self.vector.1.quantize_per_256,
+            ActivationFormat::Floats => return activation::copy(x, out),
         };
         // SAFETY: as for `rms_norm`.
         unsafe { quantize(x, out) }

@@ -74,6 +74,15 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_q4_k_reference", Reference, 0, Q4_K, reference::gemv_q4_k),
     gemv("gemv_q5_k_reference", Reference, 0, Q5_K, reference::gemv_q5_k),
     gemv("gemv_q6_k_reference", Reference, 0, Q6_K, reference::gemv_q6_k),
+    gemv("gemv_q5_1_reference", Reference, 0, Q5_1, reference::gemv_q5_1),
+    gemv("gemv_iq4_nl_reference", Reference, 0, IQ4_NL, reference::gemv_iq4_nl),
+    gemv("gemv_q2_k_reference", Reference, 0, Q2_K, reference::gemv_q2_k),
+    gemv("gemv_q3_k_reference", Reference, 0, Q3_K, reference::gemv_q3_k),
+    gemv("gemv_tq1_0_reference", Reference, 0, TQ1_0, reference::gemv_tq2_0),
+    gemv("gemv_tq2_0_reference", Reference, 0, TQ2_0, reference::gemv_tq2_0),
+    gemv("gemv_f32_reference", Reference, 0, F32, reference::gemv_f32),
+    gemv("gemv_f16_reference", Reference, 0, F16, reference::gemv_f16),
+    gemv("gemv_bf16_reference", Reference, 0, BF16, reference::gemv_bf16),
 
     #[cfg(target_arch = "x86_64")]
     vector("vector_avx2", Avx2, 20, &vector::AVX2),
@@ -91,6 +100,24 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_q5_k_avx2", Avx2, 20, Q5_K, x86_64::gemv_q5_k_avx2),
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_q6_k_avx2", Avx2, 20, Q6_K, x86_64::gemv_q6_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q5_1_avx2", Avx2, 20, Q5_1, x86_64::gemv_q5_1_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_iq4_nl_avx2", Avx2, 20, IQ4_NL, x86_64::gemv_iq4_nl_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q2_k_avx2", Avx2, 20, Q2_K, x86_64::gemv_q2_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_q3_k_avx2", Avx2, 20, Q3_K, x86_64::gemv_q3_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_tq1_0_avx2", Avx2, 20, TQ1_0, x86_64::gemv_tq2_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_tq2_0_avx2", Avx2, 20, TQ2_0, x86_64::gemv_tq2_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_f32_avx2", Avx2, 20, F32, vector::gemv_f32_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_f16_avx2", Avx2, 20, F16, vector::gemv_f16_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemv("gemv_bf16_avx2", Avx2, 20, BF16, vector::gemv_bf16_avx2),
 
     #[cfg(target_arch = "aarch64")]
     vector("vector_neon", Neon, 20, &vector::NEON),
@@ -108,6 +135,12 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_q5_k_neon", Neon, 20, Q5_K, aarch64::gemv_q5_k_neon),
     #[cfg(target_arch = "aarch64")]
     gemv("gemv_q6_k_neon", Neon, 20, Q6_K, aarch64::gemv_q6_k_neon),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_f32_neon", Neon, 20, F32, vector::gemv_f32_neon),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_f16_neon", Neon, 20, F16, vector::gemv_f16_neon),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_bf16_neon", Neon, 20, BF16, vector::gemv_bf16_neon),
     #[cfg(target_arch = "aarch64")]
     gemv("gemv_q4_0_neon_dotprod", Dotprod, 30, Q4_0, aarch64::gemv_q4_0_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
@@ -136,6 +169,18 @@ pub static KERNELS: &[Kernel] = &[
     a55("gemv_q5_k_neon_dotprod_cortex_a55", Q5_K, aarch64::gemv_q5_k_neon_dotprod_cortex_a55),
     #[cfg(target_arch = "aarch64")]
     a55("gemv_q6_k_neon_dotprod_cortex_a55", Q6_K, aarch64::gemv_q6_k_neon_dotprod_cortex_a55),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q5_1_neon_dotprod", Dotprod, 30, Q5_1, aarch64::gemv_q5_1_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_iq4_nl_neon_dotprod", Dotprod, 30, IQ4_NL, aarch64::gemv_iq4_nl_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q2_k_neon_dotprod", Dotprod, 30, Q2_K, aarch64::gemv_q2_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_q3_k_neon_dotprod", Dotprod, 30, Q3_K, aarch64::gemv_q3_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_tq1_0_neon_dotprod", Dotprod, 30, TQ1_0, aarch64::gemv_tq2_0_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemv("gemv_tq2_0_neon_dotprod", Dotprod, 30, TQ2_0, aarch64::gemv_tq2_0_neon_dotprod),
 ];
 
 const fn gemv(

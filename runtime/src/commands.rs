@@ -27,7 +27,11 @@ pub fn plan(machine: &Machine<'_>, options: &Options) -> Result<(), Error> {
     let named = options.prompt.is_some() || options.prompt_file.is_some();
     let prompt = if named { prompt::read(options)? } else { &[] };
     let setup = Setup::new(machine, options, model, prompt)?;
-    let budget = plan::budget(options.budget, machine.board.memory_budget);
+    // A budget that is named may be that of another machine.
+    let budget = match options.budget {
+        Some(bytes) => (bytes, BudgetSource::Flag),
+        None => plan::budget(None, machine.board.memory_budget),
+    };
     if options.json {
         let stdout = Log {
             fd: STDOUT,

@@ -296,25 +296,41 @@ pub fn memory_available() -> Option<u64> {
 /// The least memory limit of this process's control group and of those it is in, bytes: of
 /// version 2 (`memory.max`), or of version 1 where that still rules memory.
 pub fn cgroup_memory_max() -> Option<u64> {
-    let mut buffer = [0; 2048];
+    let mut buffer = [0; 8192]; // a path has 4096 bytes at most, and version 1 has a dozen
     let groups = sys::read_small(c"/proc/self/cgroup", &mut buffer)?;
-    let limits = groups.lines().filter_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        let (folder, file) = match controllers {
-            "" => ("", "memory.max"),
-            _ if controllers.split(',').any(|name| name == "memory") => {
-                ("/memory", "memory.limit_in_bytes")
-            }
-            _ => return None,
-        };
-        let upwards = core::iter::successors(Some(path.trim_end_matches('/')), |path| {
+    let limits = groups.lines().filter_map(memory_group).filter_map(|group| {
+        let MemoryGroup { mount, path, file } = group;
+        let upwards = core::iter::successors(Some(path), |path| {
             path.rsplit_once('/').map(|(parent, _)| parent)
         });
-        let limits = upwards
-            .filter_map(|path| number_in(format_args!("/sys/fs/cgroup{folder}{path}/{file}")));
+        let limits = upwards.filter_map(|path| number_in(format_args!("{mount}{path}/{file}")));
         limits.min()
     });
     limits.min()
+}
+
+/// A control group that may limit memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct MemoryGroup<'a> {
+    /// Where the hierarchy is mounted.
+    mount: &'static str,
+    /// Its path below that, empty for the root.
+    path: &'a str,
+    /// The file with the limit.
+    file: &'static str,
+}
+
+/// The group of a line of `/proc/self/cgroup`, which reads `number:controllers:path`.
+fn memory_group(line: &str) -> Option<MemoryGroup<'_>> {
+    let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+    let path = path.trim_end_matches('/');
+    let rules_memory = controllers.split(',').any(|name| name == "memory");
+    let (mount, file) = match controllers {
+        "" => ("/sys/fs/cgroup", "memory.max"),
+        _ if rules_memory => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        _ => return None,
+    };
+    Some(MemoryGroup { mount, path, file })
 }
 
 /// What this process holds of memory, KiB. Zeros where `/proc` is not mounted.
@@ -355,6 +371,21 @@ pub fn resident() -> Resident {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn line_of_either_version_names_its_limit() {
+        let found = memory_group("0::/user.slice/a:b");
+        let (mount, file) = ("/sys/fs/cgroup", "memory.max");
+        let path = "/user.slice/a:b";
+        assert_eq!(found, Some(MemoryGroup { mount, path, file }));
+        let found = memory_group("4:cpu,memory:/docker/1f/");
+        let (mount, file) = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
+        let path = "/docker/1f";
+        assert_eq!(found, Some(MemoryGroup { mount, path, file }));
+        assert_eq!(memory_group("0::/").map(|group| group.path), Some(""));
+        assert_eq!(memory_group("8:pids:/memory"), None);
+        assert_eq!(memory_group("nonsense"), None);
+    }
 
     #[test]
     fn in_order_cores_are_known_by_their_number() {

@@ -115,8 +115,8 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         use Error::*;
         match self {
-            Cancelled(code) => *code,
-            System(_) | Lock(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
+            Cancelled(code) | Load(LoadError::Cancelled(code)) => *code,
+            System(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
             Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
             Chat(ChatError::UnknownName { .. } | ChatError::NeedsTemplate) => 2,
@@ -127,7 +127,7 @@ impl Error {
             Gguf(_) | Config(_) | Chat(_) | Load(_) | VocabularySize { .. } => 5,
             Tokenizer(TokenizerError::Arena(_)) => 1,
             Tokenizer(_) => 5,
-            DoesNotFit(_) | Memory { .. } => 6,
+            DoesNotFit(_) | Memory { .. } | Lock(_) => 6,
             PromptTooLong { .. } | PromptTooLarge { .. } => 7,
             Output(_) => 8,
             Sampler(SamplerError::NotFinite { .. }) => 9,
@@ -191,15 +191,24 @@ impl fmt::Display for Error {
             BadPromptId => f.write_str("--prompt-ids: not a token id of this vocabulary"),
             Output(errno) => write!(f, "output: {errno}"),
             Sampler(error) => error.fmt(f),
-            Cancelled(_) => f.write_str("cancelled by a signal"),
+            Cancelled(_) | Load(LoadError::Cancelled(_)) => f.write_str("cancelled by a signal"),
             Memory { bytes, errno } => write!(f, "{bytes} bytes of memory: {errno}"),
-            Lock(errno) => write!(f, "--mlock: {errno}"),
+            Lock(errno) => write!(f, "--mlock: {errno}; ulimit -l says how much may be locked"),
             System(errno) => errno.fmt(f),
             Arena(error) | Load(LoadError::Arena(error)) => write!(
                 f,
                 "internal: {} bytes wanted, {} planned; please report this",
                 error.wanted, error.left
             ),
+        }
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Cancelled(code) => Error::Cancelled(code),
+            error => Error::Load(error),
         }
     }
 }
@@ -224,7 +233,6 @@ from! {
     ChatError => Chat,
     SamplerError => Sampler,
     StopError => Stop,
-    LoadError => Load,
     DoesNotFit => DoesNotFit,
     ArenaError => Arena,
 }

@@ -2,7 +2,7 @@
 //!
 //! The data flow, in the order of a run:
 //!
-//! 1. [`options`] read the command line, `session` the prompt's text
+//! 1. [`options`] read the command line, `prompt` the prompt's text
 //! 2. [`gguf`] checks the file's header, [`model::config`] reads the model's shape from it
 //! 3. [`cpu`] says what the processor has, `kernels_asm::registry` chooses the kernels
 //! 4. [`plan`] adds up the memory and compares it with the budget; [`arena`] is the one reservation

@@ -42,6 +42,8 @@ pub enum LoadError {
         /// What the kernel said.
         errno: Errno,
     },
+    /// A signal came; with the exit code that it asks for.
+    Cancelled(u8),
     /// The plan and the code disagree.
     Arena(ArenaError),
 }
@@ -75,6 +77,17 @@ impl From<ArenaError> for LoadError {
     }
 }
 
+/// Ends long work when a signal asks for it.
+///
+/// # Errors
+/// One did.
+pub fn check_signal() -> Result<(), LoadError> {
+    match sys::pending_signal() {
+        Some(code) => Err(LoadError::Cancelled(code)),
+        None => Ok(()),
+    }
+}
+
 /// Bytes of one member's staging, and of all: a group of eight rows of the widest matrix at least.
 pub fn staging_bytes(sizes: &Sizes, members: usize) -> (usize, usize) {
     let each = (STAGING_BYTES / members).max(8 * sizes.row_max);
@@ -99,7 +112,7 @@ impl Stream<'_> {
     /// Packs the groups of a matrix from `first` on into `out`, which holds whole groups.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file cannot be read, or a signal came first.
     pub fn pack(
         &mut self,
         tensor: &TensorInfo<'_>,
@@ -125,9 +138,13 @@ impl Stream<'_> {
             let Some((_, staging)) = stagings.claim() else {
                 return;
             };
-            while let Some((piece, out)) = pieces.claim() {
+            while sys::pending_signal().is_none() && failed.load(Ordering::Relaxed) == 0 {
+                let Some((piece, out)) = pieces.claim() else {
+                    return;
+                };
                 let row = 8 * (first + piece * groups_staged);
-                let len = (8 * groups_staged).min(rows - row) * row_bytes;
+                // The last piece may be short of groups, and the last group of rows.
+                let len = (out.len() / group_bytes * 8).min(rows - row) * row_bytes;
                 let (raw, at) = (&mut staging[..len], offset + (row * row_bytes) as u64);
                 file.will_need(at, 2 * STAGING_BYTES as u64);
                 if let Err(errno) = file.read_exact_at(raw, at) {
@@ -146,6 +163,7 @@ impl Stream<'_> {
             }
         });
         self.progress.done = read.into_inner();
+        check_signal()?;
         match failed.into_inner() {
             0 => Ok(()),
             errno => Err(LoadError::of_read(tensor.name, Errno(errno))),

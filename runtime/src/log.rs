@@ -210,7 +210,7 @@ impl fmt::Write for Escaped<'_> {
 pub(crate) fn escape(out: &mut dyn Write, character: char) -> fmt::Result {
     match character {
         '"' | '\\' => write!(out, "\\{character}"),
-        '\0'..='\x1f' | '\x7f' => write!(out, "\\u{:04x}", character as u32),
+        '\0'..='\x1f' | '\x7f'..='\u{9f}' => write!(out, "\\u{:04x}", character as u32),
         _ => out.write_char(character),
     }
 }

@@ -145,6 +145,8 @@ pub enum UsageError {
     MissingModel,
     /// `pack` without the name of its result.
     MissingImage,
+    /// `pack` onto the file that is packed.
+    ImageIsModel,
     /// No prompt, and stdin is a terminal.
     MissingPrompt,
 }
@@ -180,6 +182,9 @@ impl fmt::Display for UsageError {
             }
             UsageError::MissingModel => f.write_str("no model: -m FILE"),
             UsageError::MissingImage => f.write_str("no image to write: pack MODEL IMAGE"),
+            UsageError::ImageIsModel => {
+                f.write_str("pack: the image would replace the model that it is made from")
+            }
             UsageError::MissingPrompt => {
                 f.write_str("no prompt: -p TEXT, -f FILE, or text on stdin")
             }
@@ -217,7 +222,7 @@ machine
   -ctk, -ctv TYPE         keys, and values, of the KV cache: f32, f16 or q8_0 (f16)
   --budget BYTES          memory that the run may take (K, M, G)
   --force                 run even if the plan exceeds the budget
-  --mlock                 keep all memory resident
+  --mlock                 keep weights, KV cache and scratch resident
   --prefault              packed image: read all weights before the first token
   --check-tensors         packed image: compare every tensor with its checksum
   --isa NAME              strongest instruction set to use (reference, avx2, neon, dotprod, ...)
@@ -233,7 +238,7 @@ output
   --no-bos                tokenize without the start token
   --format text|json      of what plan prints
 
-exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable,
+exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable or writable,
 5 malformed or unsupported model, 6 does not fit, 7 prompt longer than the context,
 8 output closed, 9 NaN or Inf in logits, 130 SIGINT, 143 SIGTERM
 ";

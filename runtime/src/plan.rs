@@ -93,6 +93,15 @@ const WEIGHTS: [&str; WeightFormat::ALL.len()] = [
     "weights_q4_k",
     "weights_q5_k",
     "weights_q6_k",
+    "weights_q5_1",
+    "weights_iq4_nl",
+    "weights_q2_k",
+    "weights_q3_k",
+    "weights_tq1_0",
+    "weights_tq2_0",
+    "weights_f32",
+    "weights_f16",
+    "weights_bf16",
 ];
 
 impl Plan {
@@ -269,12 +278,11 @@ impl BudgetSource {
     }
 }
 
-/// Bytes that a run may take, and who says so: the user if they do, else the tightest of the rest.
+/// Bytes that a run may take here, and who says so: the tightest of all limits. What somebody
+/// grants is not there for that: only `--force` goes beyond.
 pub fn budget(flag: Option<u64>, board: Option<u64>) -> (u64, BudgetSource) {
-    if let Some(bytes) = flag {
-        return (bytes, BudgetSource::Flag);
-    }
     let limits = [
+        (flag, BudgetSource::Flag),
         (board, BudgetSource::Board),
         (cpu::cgroup_memory_max(), BudgetSource::Cgroup),
         (cpu::memory_available(), BudgetSource::Available),

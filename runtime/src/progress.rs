@@ -82,12 +82,18 @@ impl<'l> Progress<'l> {
         let _ = self.log.fd.write_all(line.as_bytes()); // as the log's own lines
     }
 
-    /// Removes the bar; milliseconds since the start, and the speed over all of it in MB/s.
+    /// Milliseconds since the start, and the speed over all of it in MB/s.
     pub fn finish(self) -> (f64, f64) {
+        let ns = (sys::now() - self.began) as f64;
+        (ns / 1e6, self.done as f64 * 1e3 / ns)
+    }
+}
+
+impl Drop for Progress<'_> {
+    /// Removes the bar, whatever ended the work: the next line may be an error.
+    fn drop(&mut self) {
         if self.bar {
             let _ = self.log.fd.write_all(b"\r\x1b[K"); // as above
         }
-        let ns = (sys::now() - self.began) as f64;
-        (ns / 1e6, self.done as f64 * 1e3 / ns)
     }
 }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::generate::{Ended, Finish, Generator, LogitsFile, Mark, Times};
 use crate::image::{Image, Mapped};
 use crate::kv::KvCache;
-use crate::load::{self, Loader, Stream};
+use crate::load::{self, LoadError, Loader, Stream};
 use crate::log::{Line, Log};
 use crate::model::rope::RopeTable;
 use crate::model::weights::{Sizes, Weights};
@@ -79,6 +79,10 @@ impl Setup {
         value_format.check(&config)?;
         let mut sizes = Sizes::default();
         Weights::gather(&model.gguf, &config, &mut sizes)?;
+        if let Some(mut image) = model.image {
+            // Before the plan believes a size: the table has it too.
+            Weights::gather(&model.gguf, &config, &mut image)?;
+        }
         let processors = cpu::processors(options.cpu_range).ok_or(UsageError::NoProcessor)?;
         let threads = options.threads.unwrap_or(processors.fastest);
         let kernels = resolve_kernels(options, cpu::cores(&processors.assign(threads)))?;
@@ -118,7 +122,11 @@ impl Setup {
             encode: self.encode_bytes,
             sample: Sampler::bytes(self.config.vocabulary),
             prompt: self.prompt.len(),
-            metadata: self.model.gguf.header().len(),
+            metadata: match self.model.image {
+                None => self.model.gguf.header().len(),
+                // Vectors are mapped too, before they are copied.
+                Some(image) => image.weights_offset() as usize + self.sizes.vectors,
+            },
             program: self.program_bytes,
         }
     }
@@ -130,7 +138,7 @@ impl Setup {
 
     /// The `start` line, and a warning for each format that only the reference serves.
     pub fn log_start(&self, log: &Log, board: &Board) {
-        let mut names = heapless::String::<512>::new();
+        let mut names = heapless::String::<768>::new();
         let mut list = |left: &str, right: &str| {
             // A list that does not fit is cut.
             let comma = if names.is_empty() { "" } else { "," };
@@ -298,15 +306,7 @@ fn run_traced(
 ) -> Result<Ended, Error> {
     let setup = set_up(machine, options, log, trace)?;
     let plan = setup.plan();
-    let bytes = plan.reservation();
-    let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
-    if options.mlock {
-        sys::lock(reservation).map_err(Error::Lock)?;
-    }
-    let (stacks, block) = reservation.split_at_mut(plan.stacks);
-    // Weights make their pages resident as they come; all else is taken now or not at all.
-    sys::populate(stacks);
-    sys::populate(&mut block[plan.scope::<Model>()..]);
+    let (stacks, block) = reserve(&plan, options)?;
     let (model_bytes, kv_bytes) = (plan.scope::<Model>(), plan.scope::<Kv>());
     let (model, mut kv, mut forward) = arena::split_traced(block, model_bytes, kv_bytes, trace)?;
 
@@ -363,6 +363,23 @@ fn run_traced(
         mark: Mark::default(),
     };
     generator.run(prompt_len, &mut forward)
+}
+
+/// The one reservation: the threads' stacks, and the scopes.
+fn reserve(
+    plan: &Plan,
+    options: &Options,
+) -> Result<(&'static mut [u8], &'static mut [u8]), Error> {
+    let bytes = plan.reservation();
+    let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
+    if options.mlock {
+        sys::lock(reservation).map_err(Error::Lock)?;
+    }
+    let (stacks, block) = reservation.split_at_mut(plan.stacks);
+    // Weights make their pages resident as they come; all else is taken now or not at all.
+    sys::populate(stacks);
+    sys::populate(&mut block[plan.scope::<Model>()..]);
+    Ok((stacks, block))
 }
 
 /// What comes before memory is taken. A wrong path is told before stdin is waited for.
@@ -469,13 +486,24 @@ fn map<'m>(
 ) -> Result<Weights<'m>, Error> {
     let ModelFile { file, gguf, .. } = &setup.model;
     let file = *file;
-    let mut progress = Progress::new(log, "load", image.tensor_bytes());
+    let is_resident = options.prefault || options.mlock;
+    let checked = if options.check_tensors {
+        image.tensor_bytes()
+    } else {
+        0
+    };
+    let resident = if is_resident {
+        image.weights().len() as u64
+    } else {
+        0
+    };
+    let mut progress = Progress::new(log, "load", checked + resident);
     if options.check_tensors {
         image.check_tensors(gguf, file, &mut progress)?;
     }
     let weights = Weights::gather(gguf, &setup.config, &mut Mapped { image, file, model })?;
-    if options.prefault || options.mlock {
-        page_in(file, image, &mut progress);
+    if is_resident {
+        page_in(file, image, &mut progress)?;
     }
     if options.mlock {
         sys::lock(image.weights()).map_err(Error::Lock)?;
@@ -485,16 +513,21 @@ fn map<'m>(
 }
 
 /// Makes all weights of an image resident, with the storage always a stretch ahead.
-fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) {
+fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) -> Result<(), LoadError> {
     const STRETCH: usize = 8 << 20;
+    let mut stretches = image.weights().chunks(STRETCH).peekable();
     let mut offset = image.weights_offset();
-    for part in image.weights().chunks(STRETCH) {
+    while let Some(part) = stretches.next() {
         offset += part.len() as u64;
-        file.will_need(offset, STRETCH as u64);
+        if let Some(next) = stretches.peek() {
+            file.will_need(offset, next.len() as u64);
+        }
         sys::page_in(part);
         progress.done += part.len() as u64;
         progress.show(progress.done);
+        load::check_signal()?;
     }
+    Ok(())
 }
 
 /// The `load` line. A mapped image is `bytes=0` unless its weights were read; `cpu_ms` is all that

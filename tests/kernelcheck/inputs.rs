@@ -116,8 +116,15 @@ impl Scales {
 /// extremes are all of them clear and all of them set.
 fn fields(format: WeightFormat) -> (&'static [usize], Range<usize>) {
     match format {
-        WeightFormat::Q4_0 | WeightFormat::Q5_0 => (&[0], 0..0),
-        WeightFormat::Q4_1 | WeightFormat::Q4_K | WeightFormat::Q5_K => (&[0, 2], 0..0),
+        WeightFormat::Q4_0 | WeightFormat::Q5_0 | WeightFormat::IQ4_NL => (&[0], 0..0),
+        WeightFormat::Q4_1 | WeightFormat::Q5_1 => (&[0, 2], 0..0),
+        WeightFormat::Q4_K | WeightFormat::Q5_K => (&[0, 2], 0..0),
+        WeightFormat::Q2_K => (&[80, 82], 0..0),
+        WeightFormat::Q3_K => (&[108], 0..0),
+        WeightFormat::TQ1_0 => (&[52], 0..0),
+        WeightFormat::TQ2_0 => (&[64], 0..0),
+        WeightFormat::F16 => (&[0, 2, 4, 6, 8, 10, 12, 14], 0..0),
+        WeightFormat::F32 | WeightFormat::BF16 => (&[], 0..0), // see `floats`
         WeightFormat::Q8_0 => (&[0], 2..34),
         WeightFormat::Q6_K => (&[208], 192..208),
     }
@@ -145,16 +152,37 @@ pub fn gguf_blocks(
             let at = start + offset;
             bytes[at..at + 2].copy_from_slice(&scales.f16(rng).to_le_bytes());
         }
+        match format {
+            WeightFormat::F32 => floats::<4>(rng, scales, &mut bytes[start..]),
+            WeightFormat::BF16 => floats::<2>(rng, scales, &mut bytes[start..]),
+            _ => {}
+        }
     }
     bytes
+}
+
+/// Floats of either sign, of which the upper `SIZE` bytes are stored.
+fn floats<const SIZE: usize>(rng: &mut Rng, scales: Scales, out: &mut [u8]) {
+    for out in out.as_chunks_mut::<SIZE>().0 {
+        let float = f32::from_bits(scales.f32(rng).to_bits() | (rng.bits() as u32) << 31);
+        out.copy_from_slice(&float.to_le_bytes()[4 - SIZE..]);
+    }
 }
 
 /// A quantised vector: the integers, and a scale for each block of them.
 pub struct Activations {
     /// -127 ..= 127.
     pub quants: Vec<i8>,
-    /// One for each block.
+    /// One for each block; of floats, one for each number.
     pub scales: Vec<f32>,
+}
+
+/// Numbers to a scale.
+fn scaled_len(format: ActivationFormat) -> usize {
+    match format {
+        ActivationFormat::Floats => 1,
+        integers => integers.block_len(),
+    }
 }
 
 impl Activations {
@@ -166,7 +194,7 @@ impl Activations {
         integers: Integers,
         scales: Scales,
     ) -> Self {
-        let blocks = len / format.block_len();
+        let blocks = len / scaled_len(format);
         let scales = (0..blocks).map(|_| scales.f32(rng)).collect();
         let quants = (0..len)
             .map(|_| (integers.byte(rng, 0x81, 0x7f) as i8).max(-127))
@@ -174,7 +202,16 @@ impl Activations {
         Self { quants, scales }
     }
 
-    /// The vector that records hold.
+    /// Number `k`: exact, or of floats what the record holds.
+    pub fn value(&self, format: ActivationFormat, k: usize) -> f64 {
+        let (q, d) = (self.quants[k], self.scales[k / scaled_len(format)]);
+        match format {
+            ActivationFormat::Floats => f64::from(f32::from(q) * d),
+            _ => f64::from(q) * f64::from(d),
+        }
+    }
+
+    /// The vector that records of integers hold.
     pub fn from_records(format: ActivationFormat, records: &[u8]) -> Self {
         let (mut quants, mut scales) = (Vec::new(), Vec::new());
         for record in records.chunks_exact(format.record_bytes()) {
@@ -182,6 +219,7 @@ impl Activations {
             let at = match format {
                 ActivationFormat::Per32 => 32,
                 ActivationFormat::Per256 => 272,
+                ActivationFormat::Floats => unreachable!("no integers to be read"),
             };
             let d = record[at..at + 4].try_into().expect("four bytes");
             scales.push(f32::from_le_bytes(d));
@@ -193,7 +231,7 @@ impl Activations {
     pub fn records(&self, format: ActivationFormat) -> Vec<u8> {
         let blocks = self
             .quants
-            .chunks_exact(format.block_len())
+            .chunks_exact(scaled_len(format))
             .zip(&self.scales);
         let mut records = Vec::new();
         for (q, &d) in blocks {
@@ -201,8 +239,13 @@ impl Activations {
                 q.chunks_exact(len)
                     .map(|q| q.iter().map(|&q| i32::from(q)).sum())
             };
+            if format == ActivationFormat::Floats {
+                records.extend((f32::from(q[0]) * d).to_le_bytes());
+                continue;
+            }
             records.extend(q.iter().map(|&q| q as u8));
             match format {
+                ActivationFormat::Floats => unreachable!("continued above"),
                 ActivationFormat::Per32 => {
                     let sum: i32 = sum(32).next().expect("32 values");
                     records.extend(d.to_le_bytes());

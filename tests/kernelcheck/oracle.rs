@@ -40,6 +40,46 @@ fn nibble_of_256(bytes: &[u8], k: usize) -> u8 {
     bytes[k / 64 * 32 + k % 32] >> (k / 32 % 2 * 4) & 15
 }
 
+/// Pair of bits `k` of 256: 128 to each 32 bytes, the first 32 the lowest.
+fn pair_of_256(bytes: &[u8], k: usize) -> u8 {
+    bytes[k / 128 * 32 + k % 32] >> (k / 32 % 4 * 2) & 3
+}
+
+/// Six bits of 16 in twelve bytes: nibbles of the first eight, pairs of the last four.
+fn six_bits_of_16(bytes: &[u8], j: usize) -> u8 {
+    let low = bytes[j % 8] >> (j / 8 * 4) & 15;
+    low | (bytes[8 + j % 4] >> (j / 4 * 2) & 3) << 4
+}
+
+/// Base-3 digit `k` of TQ1_0: the byte is 256 times a fraction, from which digits are drawn.
+fn base_3(bytes: &[u8], k: usize) -> u8 {
+    let (byte, digit) = match k {
+        0..160 => (k % 32, k / 32),
+        160..240 => (32 + (k - 160) % 16, (k - 160) / 16),
+        _ => (48 + (k - 240) % 4, (k - 240) / 4),
+    };
+    let mut fraction = u32::from(bytes[byte]);
+    for _ in 0..digit {
+        fraction = fraction * 3 % 256;
+    }
+    (fraction * 3 / 256) as u8
+}
+
+/// What the nibbles of IQ4_NL stand for.
+const IQ4_NL: [i32; 16] = [
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
+];
+
+/// Number `k` of a float format.
+fn number(format: WeightFormat, block: &[u8], k: usize) -> f64 {
+    let float = |bytes| f64::from(f32::from_le_bytes(bytes));
+    match format {
+        WeightFormat::F32 => float([0, 1, 2, 3].map(|i| block[4 * k + i])),
+        WeightFormat::BF16 => float([0, 0, block[2 * k], block[2 * k + 1]]),
+        _ => f16(block, 2 * k),
+    }
+}
+
 /// Weight `k` of a GGUF block.
 fn weight(format: WeightFormat, block: &[u8], k: usize) -> Weight {
     let scaled = |d: f64, q: i32| Weight {
@@ -54,6 +94,10 @@ fn weight(format: WeightFormat, block: &[u8], k: usize) -> Weight {
         }
     };
     match format {
+        WeightFormat::F32 | WeightFormat::F16 | WeightFormat::BF16 => Weight {
+            product: number(format, block, k),
+            minimum: 0.0,
+        },
         WeightFormat::Q4_0 => scaled(f16(block, 0), i32::from(nibble_of_32(&block[2..], k)) - 8),
         WeightFormat::Q4_1 => Weight {
             product: f16(block, 0) * f64::from(nibble_of_32(&block[4..], k)),
@@ -64,6 +108,33 @@ fn weight(format: WeightFormat, block: &[u8], k: usize) -> Weight {
             let quant = nibble_of_32(&block[6..], k) | high << 4;
             scaled(f16(block, 0), i32::from(quant) - 16)
         }
+        WeightFormat::Q5_1 => {
+            let high = block[4 + k / 8] >> (k % 8) & 1;
+            let quant = nibble_of_32(&block[8..], k) | high << 4;
+            Weight {
+                product: f16(block, 0) * f64::from(quant),
+                minimum: -f16(block, 2),
+            }
+        }
+        WeightFormat::IQ4_NL => {
+            let nibble = nibble_of_32(&block[2..], k);
+            scaled(f16(block, 0), IQ4_NL[usize::from(nibble)])
+        }
+        WeightFormat::Q2_K => {
+            let (scale, minimum) = (block[k / 16] & 15, block[k / 16] >> 4);
+            let product = f64::from(scale) * f64::from(pair_of_256(&block[16..], k));
+            Weight {
+                product: f16(block, 80) * product,
+                minimum: f16(block, 82) * f64::from(minimum),
+            }
+        }
+        WeightFormat::Q3_K => {
+            let (low, high) = (pair_of_256(&block[32..], k), block[k % 32] >> (k / 32) & 1);
+            let scale = f64::from(i32::from(six_bits_of_16(&block[96..], k / 16)) - 32);
+            scaled(f16(block, 108) * scale, i32::from(low | high << 2) - 4)
+        }
+        WeightFormat::TQ1_0 => scaled(f16(block, 52), i32::from(base_3(block, k)) - 1),
+        WeightFormat::TQ2_0 => scaled(f16(block, 64), i32::from(pair_of_256(block, k)) - 1),
         WeightFormat::Q8_0 => scaled(f16(block, 0), i32::from(block[2 + k] as i8)),
         WeightFormat::Q4_K => five_or_four_bits(nibble_of_256(&block[16..], k)),
         WeightFormat::Q5_K => {
@@ -129,13 +200,14 @@ fn check_group(
                     "row {r}, column {k}: {value:e} is not {expected:e}"
                 ));
             }
-            let x = f64::from(activations.quants[k])
-                * f64::from(activations.scales[k / format.activation().block_len()]);
+            let x = activations.value(format.activation(), k);
             exact += (product - minimum) * x;
             magnitude += (product.abs() + minimum.abs()) * x.abs();
         }
         let error = (f64::from(product) - exact).abs();
-        if error > 1e-6 * magnitude {
+        // Below the normal floats a rounding has no relative bound: half of the least float each.
+        let subnormal = columns as f64 * f64::from(f32::from_bits(1));
+        if error > 1e-6 * magnitude + subnormal {
             return Err(format!("row {r}: {product:e} is {error:e} off {exact:e}"));
         }
     }

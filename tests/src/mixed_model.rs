@@ -5,6 +5,7 @@
 
 use crate::gguf_writer::GgufWriter;
 use kernels_asm::format::WeightFormat::{self, *};
+use kernels_asm::half::f32_to_f16;
 
 const WIDTH: u64 = 256;
 const HIDDEN: u64 = 512;
@@ -12,13 +13,14 @@ const HEADS: u32 = 4;
 const KV_HEADS: u32 = 2;
 const KV_WIDTH: u64 = WIDTH * KV_HEADS as u64 / HEADS as u64;
 const VOCABULARY: u64 = 257;
-const F32: u32 = 0;
+/// The `ggml_type` of norms.
+const FLOAT: u32 = 0;
 
 /// Formats of the seven matrices of each layer: query, key, value, output, gate, up, down.
 const LAYERS: [[WeightFormat; 7]; 3] = [
     [Q4_K, Q5_K, Q6_K, Q4_0, Q4_1, Q5_0, Q8_0],
-    [Q5_0, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K, Q4_1],
-    [Q6_K, Q4_1, Q5_0, Q5_K, Q8_0, Q4_0, Q4_K],
+    [Q5_1, Q8_0, Q4_0, F16, IQ4_NL, Q2_K, Q3_K],
+    [TQ2_0, BF16, F32, Q5_K, TQ1_0, Q4_0, Q4_K],
 ];
 
 /// The bytes of the model's file.
@@ -37,22 +39,38 @@ pub fn gguf_with(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> Vec<
 
 /// The same without an output matrix: the embedding is one too.
 pub fn tied(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> GgufWriter {
+    build(seed, &LAYERS, Q8_0, HIDDEN, more)
+}
+
+/// A model of one layer, tied, with all matrices in one format and any width of the hidden layer
+/// that a file can have.
+pub fn uniform(seed: u64, format: WeightFormat, hidden: u64) -> Vec<u8> {
+    build(seed, &[[format; 7]], format, hidden, |metadata| metadata).finish()
+}
+
+fn build(
+    seed: u64,
+    layers: &[[WeightFormat; 7]],
+    embedding: WeightFormat,
+    hidden: u64,
+    more: impl FnOnce(GgufWriter) -> GgufWriter,
+) -> GgufWriter {
     let mut random = Random(seed);
-    let mut file = more(metadata()).tensor(
+    let mut file = more(metadata(layers.len(), hidden)).tensor(
         "token_embd.weight",
         &[WIDTH, VOCABULARY],
-        ggml_type(Q8_0),
-        &random.matrix(Q8_0, WIDTH, VOCABULARY),
+        ggml_type(embedding),
+        &random.matrix(embedding, WIDTH, VOCABULARY),
     );
-    for (index, formats) in LAYERS.iter().enumerate() {
+    for (index, formats) in layers.iter().enumerate() {
         let shapes = [
             ("attn_q", WIDTH, WIDTH),
             ("attn_k", WIDTH, KV_WIDTH),
             ("attn_v", WIDTH, KV_WIDTH),
             ("attn_output", WIDTH, WIDTH),
-            ("ffn_gate", WIDTH, HIDDEN),
-            ("ffn_up", WIDTH, HIDDEN),
-            ("ffn_down", HIDDEN, WIDTH),
+            ("ffn_gate", WIDTH, hidden),
+            ("ffn_up", WIDTH, hidden),
+            ("ffn_down", hidden, WIDTH),
         ];
         for (part, &format) in shapes.iter().zip(formats) {
             let &(name, columns, rows) = part;
@@ -62,23 +80,23 @@ pub fn tied(seed: u64, more: impl FnOnce(GgufWriter) -> GgufWriter) -> GgufWrite
         }
         for norm in ["attn_norm", "ffn_norm"] {
             let name = format!("blk.{index}.{norm}.weight");
-            file = file.tensor(&name, &[WIDTH], F32, &random.norm());
+            file = file.tensor(&name, &[WIDTH], FLOAT, &random.norm());
         }
     }
-    file.tensor("output_norm.weight", &[WIDTH], F32, &random.norm())
+    file.tensor("output_norm.weight", &[WIDTH], FLOAT, &random.norm())
 }
 
-fn metadata() -> GgufWriter {
+fn metadata(layers: usize, hidden: u64) -> GgufWriter {
     let bytes = (0..=255u8).map(|byte| format!("<0x{byte:02X}>"));
     let tokens: Vec<String> = bytes.chain(["</s>".to_owned()]).collect();
     let mut kinds = vec![6; 256]; // byte
     kinds.push(3); // control
     GgufWriter::new()
         .string("general.architecture", "llama")
-        .u32("llama.block_count", LAYERS.len() as u32)
+        .u32("llama.block_count", layers as u32)
         .u32("llama.context_length", 256)
         .u32("llama.embedding_length", WIDTH as u32)
-        .u32("llama.feed_forward_length", HIDDEN as u32)
+        .u32("llama.feed_forward_length", hidden as u32)
         .u32("llama.attention.head_count", HEADS)
         .u32("llama.attention.head_count_kv", KV_HEADS)
         .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
@@ -92,7 +110,7 @@ fn metadata() -> GgufWriter {
 }
 
 fn ggml_type(format: WeightFormat) -> u32 {
-    let types = 0..=14;
+    let types = 0..=64;
     types
         .into_iter()
         .find(|&number| WeightFormat::from_ggml_type(number) == Some(format))
@@ -113,6 +131,17 @@ impl Random {
 
     /// Blocks of random bytes, with scales that keep the products of a row near one.
     fn matrix(&mut self, format: WeightFormat, columns: u64, rows: u64) -> Vec<u8> {
+        let numbers = (columns * rows) as usize;
+        match format {
+            F32 => return self.floats(numbers, |float| float.to_le_bytes()),
+            BF16 => {
+                return self.floats(numbers, |float| {
+                    ((float.to_bits() >> 16) as u16).to_le_bytes()
+                });
+            }
+            F16 => return self.floats(numbers, |float| f32_to_f16(float).to_le_bytes()),
+            _ => {}
+        }
         let block = format.block_bytes();
         let blocks = columns as usize / format.block_len() * rows as usize;
         let mut bytes: Vec<u8> = (0..blocks * block).map(|_| self.next() as u8).collect();
@@ -124,6 +153,13 @@ impl Random {
             Q8_0 => (&[0], 2),
             Q4_K | Q5_K => (&[0, 2], 1),
             Q6_K => (&[208], 0),
+            Q5_1 => (&[0, 2], 5),
+            IQ4_NL => (&[0], 5),
+            Q2_K => (&[80, 82], 7),
+            Q3_K => (&[108], 5),
+            TQ1_0 => (&[52], 11),
+            TQ2_0 => (&[64], 11),
+            F32 | F16 | BF16 => unreachable!("no blocks"),
         };
         for block in bytes.chunks_exact_mut(block) {
             for &at in scales {
@@ -138,6 +174,18 @@ impl Random {
             }
         }
         bytes
+    }
+
+    /// Numbers from -1/8 to 1/8, as `bytes` stores them.
+    fn floats<const N: usize>(
+        &mut self,
+        numbers: usize,
+        bytes: impl Fn(f32) -> [u8; N],
+    ) -> Vec<u8> {
+        let float = |number: u32| ((number & 0xff_ffff) as f32 / 8_388_608.0 - 1.0) / 8.0;
+        (0..numbers)
+            .flat_map(|_| bytes(float(self.next())))
+            .collect()
     }
 
     /// A norm's weights, around one.

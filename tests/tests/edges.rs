@@ -1,6 +1,7 @@
 //! The program at its edges: files that ask for what is not computed, streams that are closed or
 //! blocked, values that make no sense. Each ends with the documented code and says why.
 
+use kernels_asm::format::WeightFormat;
 use runtime::gguf::Gguf;
 use std::fs;
 use std::io::Read;
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tests::gguf_writer::GgufWriter;
-use tests::{HOST, Output, mixed_model, run_host};
+use tests::{HOST, Output, mixed_model, model, run_host};
 
 fn scratch(name: &str, contents: &[u8]) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("edges-{name}"));
@@ -87,7 +88,8 @@ fn what_is_not_computed_is_refused_by_name() {
 #[test]
 fn logit_that_is_no_number_ends_with_code_9() {
     let mut bytes = mixed_model::gguf(4);
-    // The scale of the last block of the last tensor, the output matrix; 14 bytes of padding follow.
+    // The scale of the last block of the last tensor, the output matrix; 14 bytes of padding
+    // follow.
     let scale = bytes.len() - 16;
     bytes[scale..scale + 2].copy_from_slice(&0x7e00u16.to_le_bytes());
     let model = scratch("nan.gguf", &bytes);
@@ -129,6 +131,19 @@ fn head_that_is_no_whole_blocks_of_q8_0_is_refused_before_anything_is_loaded() {
                 .contains("blocks of 32 numbers, this model heads of 24");
             assert_eq!(said, code == 2, "{}", output.stderr);
         }
+    }
+}
+
+#[test]
+fn float_rows_that_are_no_whole_blocks_are_refused() {
+    for (hidden, code) in [(520, 0), (516, 5)] {
+        let bytes = mixed_model::uniform(14, WeightFormat::F16, hidden);
+        let model = scratch(&format!("rows-{hidden}.gguf"), &bytes);
+        let output = run(&model, "rows", &[]);
+        assert_eq!(output.code, code, "{hidden}: {}", output.stderr);
+        let said = "blk.0.ffn_down.weight: rows of 516 weights in F16, read in blocks of 8";
+        let found = output.stderr.contains(said);
+        assert_eq!(found, code != 0, "{}", output.stderr);
     }
 }
 
@@ -283,6 +298,73 @@ fn termination_ends_a_wait_for_the_prompt() {
     assert!(kill.expect("kill runs").success());
     // Waiting closes stdin, which ends a read that began after the signal.
     assert_eq!(child.wait().expect("it ends").code(), Some(143));
+}
+
+/// Starts the program, interrupts it once `is_time` (asked with its number), and lets it end.
+fn interrupt_when(arguments: &[&str], is_time: impl Fn(u32) -> bool) -> Output {
+    let child = Command::new(HOST.linked())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    while !is_time(child.id()) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let kill = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(kill.expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    Output {
+        stdout: output.stdout,
+        stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        code: output.status.code().unwrap_or(-1),
+    }
+}
+
+#[test]
+fn interrupt_ends_a_load() {
+    let model = model("tinyllama-synth").to_str().expect("UTF-8").to_owned();
+    let is_loading = |id: u32| {
+        let pages = fs::read_to_string(format!("/proc/{id}/statm")).expect("it runs");
+        let resident = pages.split(' ').nth(1).expect("a second number");
+        resident.parse::<u64>().expect("a number") * 4096 > 128 << 20
+    };
+    let run = ["-m", &model, "--raw", "-p", "x", "-n", "1"];
+    let output = interrupt_when(&run, is_loading);
+    assert_eq!(output.code, 130, "{}", output.stderr);
+    assert!(
+        output.stderr.ends_with("code=130 finish=cancel\n"),
+        "{}",
+        output.stderr
+    );
+    // It ended then and there, and not after the weights.
+    assert!(
+        !output.stderr.contains("rushlight load "),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
+fn interrupt_ends_a_pack_and_leaves_nothing() {
+    let model = model("tinyllama-synth").to_str().expect("UTF-8").to_owned();
+    let image = scratch("interrupted.rush", b"");
+    fs::remove_file(&image).expect("a scratch file");
+    let partial = format!("{image}.partial");
+    let is_packing = |_| fs::metadata(&partial).is_ok_and(|file| file.len() > 64 << 20);
+    let output = interrupt_when(&["pack", &model, &image], is_packing);
+    assert_eq!(output.code, 130, "{}", output.stderr);
+    assert!(
+        output.stderr.ends_with("code=130 finish=cancel\n"),
+        "{}",
+        output.stderr
+    );
+    for name in [&image, &partial] {
+        assert!(!fs::exists(name).expect("a folder"), "{name}");
+    }
 }
 
 #[test]

@@ -127,10 +127,13 @@ fn peak_of_a_mapped_image_is_the_plan() {
 
 #[test]
 fn peak_under_emulation_is_the_plan() {
-    check(
-        "streamed on an emulated Cortex-A76",
-        &watched::resident_arm64("cortex-a76", &short_run(&tinyllama())),
-    );
+    let streamed = watched::resident_arm64("cortex-a76", &short_run(&tinyllama()));
+    check("streamed on an emulated Cortex-A76", &streamed);
+    // Slow enough that progress is shown, which is not a bar where there is no terminal.
+    let progress = fields(&streamed.output, "progress");
+    assert_eq!(progress["work"], "load");
+    assert!((1..=100).contains(&number(&progress, "percent")));
+    assert!(!streamed.output.stderr.contains(['\r', '\x1b']));
     check(
         "mapped on an emulated Cortex-A53",
         &watched::resident_arm64("cortex-a53", &short_run(packed_tinyllama())),
@@ -150,12 +153,18 @@ fn budget_a_mib_short_is_refused_at_once_and_for_nothing() {
     let model = tinyllama();
     let run = short_run(&model);
     let budget = (planned(&run) - MIB).to_string();
-    let began = Instant::now();
-    let refused = watched::resident(&[&run[..], &["--budget", &budget]].concat());
-    let took = began.elapsed();
-    assert_eq!(refused.output.code, 6, "{}", refused.output.stderr);
+    let refuse = || run_host(&[&run[..], &["--budget", &budget]].concat(), b"");
+    // Other tests run beside this one: the best of some runs tells what it takes.
+    let times = (0..5).map(|_| {
+        let began = Instant::now();
+        refuse();
+        began.elapsed()
+    });
+    let took = times.min().expect("five runs");
     assert!(took < Duration::from_millis(100), "{took:?}");
-    let error = refused.output.stderr.lines().last().expect("an error");
+    let refused = refuse();
+    assert_eq!(refused.code, 6, "{}", refused.stderr);
+    let error = refused.stderr.lines().last().expect("an error");
     assert!(error.contains("does not fit: 66"), "{error}");
     assert!(
         error.matches(" saves ").count() >= 2,
@@ -178,6 +187,19 @@ fn budget_a_mib_short_is_refused_at_once_and_for_nothing() {
         .expect("KiB");
     println!("refused in {took:?} with {kb} KiB resident");
     assert!(kb * 1024 < 16 * MIB, "{kb} KiB");
+}
+
+#[test]
+fn budget_beyond_what_there_is_grants_nothing() {
+    let model = smollm2();
+    let huge = ["-m", &model, "-p", "x", "-c", "16777216"];
+    let granted = ["--budget", "9000000G"];
+    let output = run_host(&[&huge[..], &granted].concat(), b"");
+    assert_eq!(output.code, 6, "{}", output.stderr);
+    assert!(!output.stderr.contains("(flag)"), "{}", output.stderr);
+    // As a plan for another machine it counts alone.
+    let output = run_host(&[&["plan"], &huge[..], &granted].concat(), b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
 }
 
 #[test]
@@ -342,6 +364,28 @@ fn cold_load_reads_each_byte_once() {
         assert!(run.most >= size / 10 * 9, "it was not cold");
         assert!(run.most <= size + MIB, "{} of {size}", run.most);
     }
+}
+
+#[test]
+fn pack_reads_no_byte_twice() {
+    let scratch = |name: &str| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let (log, image) = (scratch("memory-pack.txt"), scratch("memory-pack.rush"));
+    let status = Command::new("strace")
+        .args(["-f", "-e", "trace=pread64", "-o"])
+        .arg(&log)
+        .arg(HOST.linked())
+        .args(["pack", &tinyllama(), "-q"])
+        .arg(&image)
+        .status();
+    assert!(status.expect("strace runs").success());
+    let calls = fs::read_to_string(&log).expect("the calls");
+    let results = calls.lines().filter_map(|line| line.rsplit_once(" = "));
+    let read: u64 = results
+        .filter_map(|(_, result)| result.parse::<u64>().ok())
+        .sum();
+    let size = fs::metadata(tinyllama()).expect("a file").len();
+    println!("{read} bytes read, {size} there");
+    assert!((size / 10 * 9..=size).contains(&read), "{read} of {size}");
 }
 
 #[test]

@@ -9,8 +9,9 @@ use runtime::model::weights::Sizes;
 use runtime::model::{Config, Weights};
 use runtime::sys::Fd;
 use std::fs;
+use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use tests::memory::Block;
 use tests::{Output, mixed_model, model, run_arm64, run_host};
 use xxhash_rust::xxh64::xxh64;
@@ -99,33 +100,90 @@ fn emulated_arm_packs_the_same_bytes() {
     assert!(fs::read(image).expect("an image") == fs::read(other).expect("an image"));
 }
 
+/// A block device of 8 MiB of nothing, where the machine lets us make one, and what `test` says.
+fn with_block_device<T>(name: &str, mib: usize, test: impl FnOnce(&str) -> T) -> Option<T> {
+    let backing = write(&format!("{name}.bin"), &vec![0xa5; mib << 20]);
+    let losetup = Command::new("losetup")
+        .args(["-f", "--show", &backing])
+        .output();
+    let Some(made) = losetup.ok().filter(|output| output.status.success()) else {
+        println!("no loop device can be made here: nothing tested");
+        return None;
+    };
+    let device = String::from_utf8(made.stdout).expect("UTF-8");
+    let device = device.trim();
+    let test = std::panic::AssertUnwindSafe(|| test(device));
+    let outcome = std::panic::catch_unwind(test);
+    let freed = Command::new("losetup").args(["-d", device]).status();
+    assert!(freed.expect("losetup runs").success());
+    Some(outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
 #[test]
 fn block_device_holds_an_image_and_may_be_longer() {
-    if !runs_as_root() {
-        println!("not root: no loop device, nothing tested");
-        return;
-    }
     let (gguf, image) = mixed("device");
-    let backing = write("device.bin", &vec![0xa5; 8 << 20]);
-    let device = command("losetup", &["-f", "--show", &backing]);
-    let device = device.trim();
-    let packed = run_host(&["pack", &gguf, device], b"");
-    let run = |name: &str, model: &str| logits(name, model, on_host);
-    let outcome = std::panic::catch_unwind(|| run("device", device) == run("file", &image));
-    command("losetup", &["-d", device]);
-    assert_eq!(packed.code, 0, "{}", packed.stderr);
-    assert!(outcome.expect("both run"));
+    let file = logits("file", &image, on_host);
+    with_block_device("device", 8, |device| {
+        let packed = run_host(&["pack", &gguf, device], b"");
+        assert_eq!(packed.code, 0, "{}", packed.stderr);
+        assert!(logits("device", device, on_host) == file);
+    });
 }
 
-fn runs_as_root() -> bool {
-    command("id", &["-u"]).trim() == "0"
+#[test]
+fn block_device_that_is_too_small_keeps_what_it_has() {
+    let (gguf, _) = mixed("small");
+    let large = model("smollm2").to_str().expect("UTF-8").to_owned();
+    with_block_device("small", 8, |device| {
+        let packed = run_host(&["pack", &gguf, device], b"");
+        assert_eq!(packed.code, 0, "{}", packed.stderr);
+        let refused = run_host(&["pack", &large, device], b"");
+        assert_eq!(refused.code, 4, "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("No space left"),
+            "{}",
+            refused.stderr
+        );
+        assert_eq!(run_host(&["plan", device], b"").code, 0);
+    });
 }
 
-fn command(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.unwrap_or_else(|error| panic!("{program}: {error}"));
-    assert!(output.status.success(), "{program}: {output:?}");
-    String::from_utf8(output.stdout).expect("UTF-8")
+#[test]
+fn block_device_whose_image_was_half_replaced_has_none() {
+    let (gguf, _) = mixed("replaced");
+    let large = model("smollm2").to_str().expect("UTF-8").to_owned();
+    with_block_device("replaced", 110, |device| {
+        let packed = run_host(&["pack", &gguf, device], b"");
+        assert_eq!(packed.code, 0, "{}", packed.stderr);
+        let mut pack = Command::new(tests::HOST.linked())
+            .args(["pack", &large, device, "-q"])
+            .spawn()
+            .expect("it starts");
+        // Killed as soon as it has begun, long before it can be done.
+        let begun = || {
+            let mut front = [0; 8];
+            let mut file = fs::File::open(device).expect("the device");
+            file.read_exact(&mut front).expect("8 bytes");
+            front == [0; 8]
+        };
+        while !begun() {}
+        pack.kill().expect("it is killed");
+        assert!(!pack.wait().expect("it ends").success());
+        let message = refusal(device, &[]);
+        assert!(message.contains("not a GGUF file"), "{message}");
+    });
+}
+
+#[test]
+fn block_device_is_not_packed_onto_itself() {
+    let (gguf, _) = mixed("itself");
+    with_block_device("itself", 8, |device| {
+        fs::write(device, fs::read(&gguf).expect("a file")).expect("the device takes it");
+        let output = run_host(&["pack", device, device], b"");
+        assert_eq!(output.code, 2, "{}", output.stderr);
+        assert!(output.stderr.contains("would replace the model"));
+        assert_eq!(run_host(&["plan", device], b"").code, 0);
+    });
 }
 
 #[test]
@@ -227,7 +285,12 @@ fn flipped_bit_of_a_tensor_is_found_when_asked_for() {
 #[test]
 fn packing_what_is_packed_or_to_where_nothing_can_be_is_refused() {
     let (gguf, image) = mixed("again");
+    let link = scratch("again-link");
+    let _ = fs::remove_file(&link); // of a run before
+    std::os::unix::fs::symlink(&gguf, &link).expect("a link");
     let cases = [
+        (&gguf, gguf.clone(), 2, "would replace the model"),
+        (&gguf, link, 2, "would replace the model"),
         (&image, scratch("again-2.rush"), 5, "packed already"),
         (
             &gguf,
@@ -244,10 +307,12 @@ fn packing_what_is_packed_or_to_where_nothing_can_be_is_refused() {
         ),
     ];
     for (from, to, code, words) in cases {
+        let before = fs::read(from).expect("a file");
         let output = run_host(&["pack", from, &to], b"");
         assert_eq!(output.code, code, "{to}: {}", output.stderr);
         assert!(output.stderr.contains(words), "{to}: {}", output.stderr);
         assert!(!fs::exists(format!("{to}.partial")).expect("a folder"));
+        assert!(fs::read(from).expect("a file") == before, "{to}");
     }
     let output = run_host(&["pack", &gguf], b"");
     assert_eq!(output.code, 2, "{}", output.stderr);
@@ -270,6 +335,40 @@ fn image_without_its_end_is_never_under_its_name() {
     for name in [image.clone(), format!("{image}.partial")] {
         assert!(!fs::exists(&name).expect("a folder"), "{name}");
     }
+}
+
+#[test]
+fn bar_is_gone_before_an_error_is_told() {
+    let model = model("tinyllama-synth").to_str().expect("UTF-8").to_owned();
+    let program = tests::HOST.linked();
+    let pack = format!(
+        "exec '{}' pack '{model}' '{}'",
+        program.display(),
+        scratch("bar.rush")
+    );
+    // A terminal, and somebody who presses Ctrl-C when they see the bar.
+    let mut terminal = Command::new("script")
+        .args(["-qfec", &pack, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("script runs");
+    let (mut screen, mut shown) = (terminal.stdout.take().expect("a pipe"), Vec::new());
+    while !String::from_utf8_lossy(&shown).contains("\rpack [") {
+        let mut part = [0; 256];
+        let len = screen.read(&mut part).expect("a screen");
+        assert!(len > 0, "no bar: {}", String::from_utf8_lossy(&shown));
+        shown.extend_from_slice(&part[..len]);
+    }
+    let mut keys = terminal.stdin.take().expect("a pipe");
+    keys.write_all(b"\x03").expect("it listens");
+    screen.read_to_end(&mut shown).expect("it ends");
+    terminal.wait().expect("it ends");
+    let shown = String::from_utf8_lossy(&shown);
+    let (before, error) = shown.split_once("rushlight error").expect("an error");
+    assert!(error.contains("code=130"), "{shown}");
+    assert!(before.ends_with("\r\x1b[K"), "{before:?}");
 }
 
 /// Makes the checksum of a header right.
@@ -340,6 +439,21 @@ fn no_mutation_of_a_sealed_header_panics() {
 }
 
 #[test]
+fn tensors_that_are_more_than_their_image_are_refused() {
+    let (_, image) = mixed("overlap");
+    let mut bytes = fs::read(&image).expect("an image");
+    let data = u64::from_le_bytes(bytes[24..32].try_into().expect("8 bytes"));
+    let whole = (bytes.len() as u64 - data) / 2 + 64;
+    // Two tensors that each lie inside, and share their bytes.
+    for entry in [64, 96] {
+        bytes[entry + 8..entry + 16].copy_from_slice(&data.to_le_bytes());
+        bytes[entry + 16..entry + 24].copy_from_slice(&whole.to_le_bytes());
+    }
+    seal(&mut bytes);
+    assert_eq!(Image::check(&bytes).err(), Some(ImageError::Extent));
+}
+
+#[test]
 fn layout_number_stands_for_these_bytes() {
     let packed = WeightFormat::ALL.map(|format| {
         let row_bytes = format.row_bytes(512);
@@ -354,8 +468,22 @@ fn layout_number_stands_for_these_bytes() {
     // up. A format that is new changes the hash too, and needs no new number.
     assert_eq!(
         (LAYOUT, xxh64(&packed.concat(), 0)),
-        (1, 15_143_727_787_286_586_184)
+        (1, 12_559_171_720_781_670_974)
     );
+}
+
+#[test]
+fn image_whose_header_lies_about_a_size_is_malformed_and_not_too_large() {
+    let (_, image) = mixed("lies");
+    let mut bytes = fs::read(&image).expect("an image");
+    // The vocabulary of the embedding, in the tensor's record: more rows than there are.
+    let name = b"token_embd.weight";
+    let at = bytes.windows(name.len()).position(|window| window == name);
+    let rows = at.expect("the record") + name.len() + 4 + 8;
+    assert_eq!(bytes[rows..rows + 8], 257u64.to_le_bytes());
+    bytes[rows..rows + 8].copy_from_slice(&(1u64 << 38).to_le_bytes());
+    seal(&mut bytes);
+    refusal(&write("lies.rush", &bytes), &[]);
 }
 
 #[test]

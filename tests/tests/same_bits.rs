@@ -3,6 +3,7 @@
 //! Two models: SmolLM2, real weights in Q4_1 and Q8_0; and a small one with random weights in
 //! every format that has kernels. Emulated Arm cores: Cortex-A53 (no SDOT) and Cortex-A76 (SDOT).
 
+use kernels_asm::format::WeightFormat;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tests::{Output, mixed_model, model, run_arm64, run_host};
@@ -95,6 +96,20 @@ fn every_format_gives_the_same_bits_everywhere() {
     let path = scratch("mixed.gguf");
     fs::write(&path, mixed_model::gguf(1)).expect("a scratch file");
     check("mixed", &path);
+}
+
+#[test]
+fn tied_float_matrices_give_the_same_bits_everywhere() {
+    for format in [WeightFormat::F32, WeightFormat::F16, WeightFormat::BF16] {
+        let name = format!("uniform-{}", format.name());
+        let path = scratch(&format!("{name}.gguf"));
+        fs::write(&path, mixed_model::uniform(1, format, 520)).expect("a scratch file");
+        let run = |isa: &str| host(&format!("{name}-{isa}"), &path, &["--isa", isa]);
+        let reference = run("reference");
+        let more = ["-t", "3", "-b", "5"];
+        assert!(host(&format!("{name}-fastest"), &path, &more) == reference);
+        assert!(arm64(&format!("{name}-a53"), "cortex-a53", &path, &more) == reference);
+    }
 }
 
 #[test]

@@ -68,6 +68,11 @@ global_asm!(include_str!("gemv_q8_0_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q4_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q5_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q6_k_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q5_1_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_iq4_nl_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q2_k_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_q3_k_neon_dotprod.S"), options(raw));
+global_asm!(include_str!("gemv_tq2_0_neon_dotprod.S"), options(raw));
 
 global_asm!(
     include_str!("gemv_q4_0_neon_dotprod_cortex_a55.S"),
@@ -143,4 +148,9 @@ gemv! {
     gemv_q4_k_neon_dotprod_cortex_a55
     gemv_q5_k_neon_dotprod_cortex_a55
     gemv_q6_k_neon_dotprod_cortex_a55
+    gemv_q5_1_neon_dotprod
+    gemv_iq4_nl_neon_dotprod
+    gemv_q2_k_neon_dotprod
+    gemv_q3_k_neon_dotprod
+    gemv_tq2_0_neon_dotprod
 }

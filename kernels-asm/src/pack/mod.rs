@@ -8,6 +8,7 @@
 //! Values are those of GGML's `dequantize_row_*`, evaluated in f32 as the source has them, such as
 //! `(d * scale) * q - (dmin * min)`. Every product fits f32's 24 bits (11 of a binary16, at most 7
 //! of a scale and 6 of a weight), so there is at most one rounding and no order to disagree about.
+//! Those of the float formats are the numbers themselves.
 //!
 //! Sizes are asserted: they are the caller's arithmetic, never a field of a file. The *content* of
 //! a block may be anything; every bit pattern is some weight.
@@ -15,13 +16,19 @@
 use crate::format::WeightFormat;
 use crate::half::f16_to_f32;
 
+pub(crate) mod float;
+pub(crate) mod iq4_nl;
+pub(crate) mod q2_k;
+pub(crate) mod q3_k;
 pub(crate) mod q4_0;
 pub(crate) mod q4_1;
 pub(crate) mod q4_k;
 pub(crate) mod q5_0;
+pub(crate) mod q5_1;
 pub(crate) mod q5_k;
 pub(crate) mod q6_k;
 pub(crate) mod q8_0;
+pub(crate) mod ternary;
 mod words;
 
 /// Packs up to eight rows of GGUF blocks into one group.
@@ -58,6 +65,14 @@ pub fn pack_group(format: WeightFormat, rows: [Option<&[u8]>; 8], columns: usize
         WeightFormat::Q4_K => pack_records(rows, out, q4_k::pack),
         WeightFormat::Q5_K => pack_records(rows, out, q5_k::pack),
         WeightFormat::Q6_K => pack_records(rows, out, q6_k::pack),
+        WeightFormat::Q5_1 => pack_records(rows, out, q5_1::pack),
+        WeightFormat::IQ4_NL => pack_records(rows, out, iq4_nl::pack),
+        WeightFormat::Q2_K => pack_records(rows, out, q2_k::pack),
+        WeightFormat::Q3_K => pack_records(rows, out, q3_k::pack),
+        WeightFormat::TQ1_0 => pack_records(rows, out, ternary::pack_tq1_0),
+        WeightFormat::TQ2_0 => pack_records(rows, out, ternary::pack_tq2_0),
+        WeightFormat::F32 => pack_records(rows, out, float::pack::<32, 256>),
+        WeightFormat::F16 | WeightFormat::BF16 => pack_records(rows, out, float::pack::<16, 128>),
     }
 }
 
@@ -86,6 +101,16 @@ pub fn unpack_row(format: WeightFormat, group: &[u8], row: usize, columns: usize
         WeightFormat::Q4_K => unpack_records(group, row, out, q4_k::unpack),
         WeightFormat::Q5_K => unpack_records(group, row, out, q5_k::unpack),
         WeightFormat::Q6_K => unpack_records(group, row, out, q6_k::unpack),
+        WeightFormat::Q5_1 => unpack_records(group, row, out, q5_1::unpack),
+        WeightFormat::IQ4_NL => unpack_records(group, row, out, iq4_nl::unpack),
+        WeightFormat::Q2_K => unpack_records(group, row, out, q2_k::unpack),
+        WeightFormat::Q3_K => unpack_records(group, row, out, q3_k::unpack),
+        WeightFormat::TQ1_0 | WeightFormat::TQ2_0 => {
+            unpack_records(group, row, out, ternary::unpack);
+        }
+        WeightFormat::F32 => unpack_records(group, row, out, float::unpack_f32),
+        WeightFormat::F16 => unpack_records(group, row, out, float::unpack_f16),
+        WeightFormat::BF16 => unpack_records(group, row, out, float::unpack_bf16),
     }
 }
 

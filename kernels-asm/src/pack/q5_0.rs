@@ -8,15 +8,21 @@ pub const RECORD: usize = 176;
 pub const D: usize = 160;
 
 pub fn pack(block: &[u8; BLOCK], record: &mut [u8; RECORD], r: usize) {
-    let high = words::load(block, 2);
+    pack_weights(block, 2, record, r);
+    copy_f16(block, 0, record, D, r);
+}
+
+/// High bits and nibbles, which lie at `at` of a block of Q5_0 or Q5_1.
+#[inline(always)]
+pub fn pack_weights(block: &[u8], at: usize, record: &mut [u8], r: usize) {
+    let high = words::load(block, at);
     let u = core::array::from_fn(|v| {
-        let nibbles = words::load(block, 6 + 4 * (v % 4)) >> (v / 4 * 4) & words::NIBBLES;
+        let nibbles = words::load(block, at + 4 + 4 * (v % 4)) >> (v / 4 * 4) & words::NIBBLES;
         nibbles | words::spread(high >> (4 * v)) << 4
     });
     for (v, word) in words::pack5(u).into_iter().enumerate() {
         words::store(record, v * 32 + r * 4, word);
     }
-    copy_f16(block, 0, record, D, r);
 }
 
 /// The weights of row `r`, -16 ..= 15.

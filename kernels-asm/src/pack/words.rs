@@ -7,7 +7,8 @@ pub const NIBBLES: u32 = 0x0f0f_0f0f;
 /// Bit 0 of every byte.
 pub const ONES: u32 = 0x0101_0101;
 const TWOS: u32 = 2 * ONES;
-const THREES: u32 = 3 * ONES;
+/// The low two bits of every byte.
+pub const THREES: u32 = 3 * ONES;
 const SEVENS: u32 = 7 * ONES;
 const FIVE_BITS: u32 = 31 * ONES;
 const SIX_BITS: u32 = 63 * ONES;
@@ -55,6 +56,40 @@ pub fn unpack5(packed: [u32; 5]) -> [u32; 8] {
     [low[0], low[1], low[2], low[3], low[4], u5, u6, u7]
 }
 
+/// Eight three-bit weights a row into three bytes: six whole, the other two in their top bits.
+#[inline(always)]
+pub fn pack3(u: [u32; 8]) -> [u32; 3] {
+    let top = [
+        u[6] & THREES,
+        u[7] & THREES,
+        u[6] >> 2 & ONES | (u[7] >> 2 & ONES) << 1,
+    ];
+    core::array::from_fn(|i| u[2 * i] | u[2 * i + 1] << 3 | top[i] << 6)
+}
+
+/// What [`pack3`] packed.
+#[inline(always)]
+pub fn unpack3(packed: [u32; 3]) -> [u32; 8] {
+    let [u0, u2, u4] = packed.map(|word| word & SEVENS);
+    let [u1, u3, u5] = packed.map(|word| word >> 3 & SEVENS);
+    let top = packed.map(|word| word >> 6 & THREES);
+    let u6 = top[0] | (top[2] & ONES) << 2;
+    let u7 = top[1] | (top[2] & TWOS) << 1;
+    [u0, u1, u2, u3, u4, u5, u6, u7]
+}
+
+/// Four two-bit weights a row into one byte, the first in its low bits.
+#[inline(always)]
+pub fn pack2(u: [u32; 4]) -> u32 {
+    u[0] | u[1] << 2 | u[2] << 4 | u[3] << 6
+}
+
+/// What [`pack2`] packed.
+#[inline(always)]
+pub fn unpack2(packed: u32) -> [u32; 4] {
+    core::array::from_fn(|v| packed >> (2 * v) & THREES)
+}
+
 /// Four six-bit weights a row into three bytes: three whole, the fourth in their low bits.
 #[inline(always)]
 pub fn pack6(q: [u32; 4]) -> [u32; 3] {
@@ -74,13 +109,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn five_and_six_bit_words_come_back() {
+    fn packed_words_come_back() {
         let words = |step: u32, mask: u32| {
             move |v: usize| (v as u32 + 1).wrapping_mul(step).rotate_left(v as u32) & mask
         };
         for step in (0..1 << 20).map(|i: u32| i.wrapping_mul(2654435761)) {
             let five: [u32; 8] = core::array::from_fn(words(step, FIVE_BITS));
             assert_eq!(unpack5(pack5(five)), five);
+            let two: [u32; 4] = core::array::from_fn(words(step, THREES));
+            assert_eq!(unpack2(pack2(two)), two);
+            let three: [u32; 8] = core::array::from_fn(words(step, SEVENS));
+            assert_eq!(unpack3(pack3(three)), three);
             let six: [u32; 4] = core::array::from_fn(words(step, SIX_BITS));
             assert_eq!(unpack6(pack6(six)), six);
         }

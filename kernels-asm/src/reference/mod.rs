@@ -3,7 +3,7 @@
 //! A result is the chain, from +0 and in the order of the records, of what the `step` of a format
 //! does. The integer part of a step is exact in i32 for every weight and every activation within
 //! the contract of [`activation`](crate::activation); the largest sum is below 2^27. The float
-//! part is in exactly this order, with every multiply-add fused.
+//! part is in exactly this order, with every multiply-add fused. Float weights have four chains.
 //!
 //! Nothing here is fast, and nothing depends on the machine.
 #![allow(unsafe_code)] // a GEMV takes pointers, as the assembly tiers do
@@ -11,21 +11,37 @@
 use crate::fused::mul_add;
 use crate::pack::{f16, q4_k};
 
+mod gemv_bf16;
+mod gemv_f16;
+mod gemv_f32;
+mod gemv_iq4_nl;
+mod gemv_q2_k;
+mod gemv_q3_k;
 mod gemv_q4_0;
 mod gemv_q4_1;
 mod gemv_q4_k;
 mod gemv_q5_0;
+mod gemv_q5_1;
 mod gemv_q5_k;
 mod gemv_q6_k;
 mod gemv_q8_0;
+mod gemv_tq2_0;
 
+pub use gemv_bf16::gemv_bf16;
+pub use gemv_f16::gemv_f16;
+pub use gemv_f32::gemv_f32;
+pub use gemv_iq4_nl::gemv_iq4_nl;
+pub use gemv_q2_k::gemv_q2_k;
+pub use gemv_q3_k::gemv_q3_k;
 pub use gemv_q4_0::gemv_q4_0;
 pub use gemv_q4_1::gemv_q4_1;
 pub use gemv_q4_k::gemv_q4_k;
 pub use gemv_q5_0::gemv_q5_0;
+pub use gemv_q5_1::gemv_q5_1;
 pub use gemv_q5_k::gemv_q5_k;
 pub use gemv_q6_k::gemv_q6_k;
 pub use gemv_q8_0::gemv_q8_0;
+pub use gemv_tq2_0::gemv_tq2_0;
 
 /// The arguments of a GEMV as slices: `RECORD` bytes of weights meet `ACTIVATION` of activations.
 struct GemvArguments<'a, const RECORD: usize, const ACTIVATION: usize> {
@@ -63,6 +79,26 @@ impl<const RECORD: usize, const ACTIVATION: usize> GemvArguments<'_, RECORD, ACT
             for (r, out) in out.iter_mut().enumerate() {
                 let records = group.iter().zip(self.activations);
                 *out = records.fold(0.0, |acc, (record, x)| step(record, r, x, acc));
+            }
+        }
+    }
+}
+
+impl<const RECORD: usize> GemvArguments<'_, RECORD, 32> {
+    /// The same for float weights, which have four chains a row: column `k` goes to chain `k % 4`
+    /// as `acc = fma(weight, x, acc)`, and the result is `(0 + 1) + (2 + 3)`.
+    fn run_floats(self, weight: impl Fn(&[u8; RECORD], usize, usize) -> f32) {
+        let groups = self.weights.chunks_exact(self.activations.len());
+        for (group, out) in groups.zip(self.out) {
+            for (r, out) in out.iter_mut().enumerate() {
+                let mut acc = [0.0; 4];
+                for (record, x) in group.iter().zip(self.activations) {
+                    for k in 0..8 {
+                        let x = f32_at(x, 4 * k);
+                        acc[k % 4] = mul_add(weight(record, k, r), x, acc[k % 4]);
+                    }
+                }
+                *out = (acc[0] + acc[1]) + (acc[2] + acc[3]);
             }
         }
     }

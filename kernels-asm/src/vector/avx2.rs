@@ -15,8 +15,8 @@ pub(super) struct Avx2(__m256);
 /// Calls an intrinsic that works on registers only.
 macro_rules! avx2 {
     ($($call:tt)*) => {
-        // SAFETY: the CPU has AVX2, FMA and F16C: the caller of the functions of `AVX2`, which
-        // are the only way into this file, has promised it.
+        // SAFETY: the CPU has AVX2, FMA and F16C: the caller of the functions of `AVX2` or of the
+        // GEMVs below, which are the only ways into this file, has promised it.
         unsafe { $($call)* }
     };
 }
@@ -34,6 +34,14 @@ impl Lanes for Avx2 {
     fn load_f16(from: &[u16; 8]) -> Self {
         // SAFETY: F16C as promised for `avx2!`; the array is 16 bytes that can be read.
         Self(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast())) })
+    }
+
+    #[inline(always)]
+    fn load_bf16(from: &[u16; 8]) -> Self {
+        // SAFETY: AVX2 as promised for `avx2!`; the array is 16 bytes that can be read.
+        let bits = unsafe { _mm_loadu_si128(from.as_ptr().cast()) };
+        let wide = avx2!(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)));
+        Self(avx2!(_mm256_castsi256_ps(wide)))
     }
 
     #[inline(always)]
@@ -223,3 +231,7 @@ tier! {
     /// The operations with AVX2, FMA and F16C.
     AVX2, Avx2, #[target_feature(enable = "avx2,fma,f16c")]
 }
+
+float_gemv! { gemv_f32_avx2: Avx2, F32, #[target_feature(enable = "avx2,fma,f16c")] }
+float_gemv! { gemv_f16_avx2: Avx2, F16, #[target_feature(enable = "avx2,fma,f16c")] }
+float_gemv! { gemv_bf16_avx2: Avx2, Bf16, #[target_feature(enable = "avx2,fma,f16c")] }

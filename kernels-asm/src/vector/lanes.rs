@@ -18,6 +18,8 @@ pub(super) trait Lanes: Copy {
     fn load(from: &[f32; 8]) -> Self;
     /// Eight successive binary16 values, widened exactly; a signalling NaN becomes quiet.
     fn load_f16(from: &[u16; 8]) -> Self;
+    /// Eight successive bfloat16 values, which are upper halves of floats.
+    fn load_bf16(from: &[u16; 8]) -> Self;
     /// Eight successive int8, exactly.
     fn load_i8(from: &[i8; 8]) -> Self;
     /// `value` in every lane.

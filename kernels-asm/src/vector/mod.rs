@@ -8,6 +8,7 @@
 //!
 //! - `lanes`: the vector, as a trait
 //! - `ops`, `quantize`, `attention`: the operations, over any such vector
+//! - `gemv`: the matrices of float formats, for the fast tiers; their definition is `reference`
 //! - `portable`, `avx2`, `neon`: the tiers, each one implementation of the trait
 
 /// Stamps out the table of a tier: each operation over the tier's vector, compiled with its CPU
@@ -119,7 +120,32 @@ macro_rules! tier {
     };
 }
 
+/// Defines a tier's GEMV of a float format, compiled with its CPU features.
+macro_rules! float_gemv {
+    ($name:ident: $lanes:ty, $weights:ident $(, #[$features:meta])?) => {
+        /// See [`Gemv`](crate::registry::Gemv).
+        ///
+        /// # Safety
+        /// As for every [`Gemv`](crate::registry::Gemv).
+        $(#[$features])?
+        pub unsafe extern "C" fn $name(
+            weights: *const u8,
+            groups: usize,
+            records: usize,
+            activations: *const u8,
+            out: *mut f32,
+        ) {
+            use super::gemv::{$weights, gemv};
+            // SAFETY: the caller keeps the contract of `Gemv`, of which the tier's CPU features
+            // are part.
+            unsafe { gemv::<$lanes, $weights>(weights, groups, records, activations, out) }
+        }
+    };
+}
+
 mod attention;
+#[allow(unsafe_code)] // loads through pointers; the contract is `registry::Gemv`
+mod gemv;
 mod lanes;
 mod ops;
 mod quantize;
@@ -134,9 +160,9 @@ mod neon;
 mod portable;
 
 #[cfg(target_arch = "x86_64")]
-pub use avx2::AVX2;
+pub use avx2::{AVX2, gemv_bf16_avx2, gemv_f16_avx2, gemv_f32_avx2};
 #[cfg(target_arch = "aarch64")]
-pub use neon::NEON;
+pub use neon::{NEON, gemv_bf16_neon, gemv_f16_neon, gemv_f32_neon};
 pub use portable::REFERENCE;
 
 /// Keys or values of one KV head, for attention of one position.

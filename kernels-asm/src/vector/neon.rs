@@ -46,6 +46,16 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
+    fn load_bf16(from: &[u16; 8]) -> Self {
+        // SAFETY: the array is 16 bytes that can be read.
+        let bits = unsafe { vld1q_u16(from.as_ptr()) };
+        neon!(Self(
+            vreinterpretq_f32_u32(vshll_n_u16::<16>(vget_low_u16(bits))),
+            vreinterpretq_f32_u32(vshll_high_n_u16::<16>(bits))
+        ))
+    }
+
+    #[inline(always)]
     fn load_i8(from: &[i8; 8]) -> Self {
         // SAFETY: the array is 8 bytes that can be read.
         let wide = unsafe { vmovl_s8(vld1_s8(from.as_ptr())) };
@@ -261,3 +271,7 @@ tier! {
     /// The operations with Advanced SIMD.
     NEON, Neon, #[target_feature(enable = "neon")]
 }
+
+float_gemv! { gemv_f32_neon: Neon, F32 }
+float_gemv! { gemv_f16_neon: Neon, F16 }
+float_gemv! { gemv_bf16_neon: Neon, Bf16 }

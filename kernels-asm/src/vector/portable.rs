@@ -46,6 +46,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn load_bf16(from: &[u16; 8]) -> Self {
+        Self(from.map(|bits| f32::from_bits(u32::from(bits) << 16)))
+    }
+
+    #[inline(always)]
     fn load_i8(from: &[i8; 8]) -> Self {
         Self(from.map(f32::from))
     }

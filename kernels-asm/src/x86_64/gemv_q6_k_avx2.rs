@@ -1,6 +1,8 @@
 //! GEMV of Q6_K with AVX2. Weights are taken as 0 ..= 63, 32 more than they are.
 
-use super::{Arguments, add_products, load, load_f16, prefetch, repeat, repeat_f32};
+use super::{
+    Arguments, add_products, load, load_f16, load_signed_scales, prefetch, repeat, repeat_f32,
+};
 use crate::pack::q6_k::{D, QUANTS, RECORD, SCALES};
 use core::arch::x86_64::*;
 
@@ -103,21 +105,4 @@ unsafe fn load_six_bits(at: *const u8) -> [__m256i; 4] {
     let [high, middle, low] = bytes.map(|bytes| masked(bytes, 3));
     let high_and_middle = _mm256_or_si256(_mm256_slli_epi16(high, 4), _mm256_slli_epi16(middle, 2));
     [q0, q1, q2, _mm256_or_si256(high_and_middle, low)]
-}
-
-/// Eight signed bytes, one a row, as a pair of equal i16 in each lane.
-///
-/// # Safety
-/// Eight bytes can be read at `at`.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn load_signed_scales(at: *const u8) -> __m256i {
-    // Into the high bytes, from where a shift brings them down with their sign.
-    let places = _mm256_setr_epi8(
-        -1, 0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, //
-        -1, 4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7,
-    );
-    // SAFETY: the caller's eight bytes.
-    let bytes = unsafe { at.cast::<i64>().read_unaligned() };
-    _mm256_srai_epi16(_mm256_shuffle_epi8(_mm256_set1_epi64x(bytes), places), 8)
 }

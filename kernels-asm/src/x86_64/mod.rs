@@ -16,21 +16,31 @@
 use crate::pack::q4_k;
 use core::arch::x86_64::*;
 
+mod gemv_iq4_nl_avx2;
+mod gemv_q2_k_avx2;
+mod gemv_q3_k_avx2;
 mod gemv_q4_0_avx2;
 mod gemv_q4_1_avx2;
 mod gemv_q4_k_avx2;
 mod gemv_q5_0_avx2;
+mod gemv_q5_1_avx2;
 mod gemv_q5_k_avx2;
 mod gemv_q6_k_avx2;
 mod gemv_q8_0_avx2;
+mod gemv_tq2_0_avx2;
 
+pub use gemv_iq4_nl_avx2::gemv_iq4_nl_avx2;
+pub use gemv_q2_k_avx2::gemv_q2_k_avx2;
+pub use gemv_q3_k_avx2::gemv_q3_k_avx2;
 pub use gemv_q4_0_avx2::gemv_q4_0_avx2;
 pub use gemv_q4_1_avx2::gemv_q4_1_avx2;
 pub use gemv_q4_k_avx2::gemv_q4_k_avx2;
 pub use gemv_q5_0_avx2::gemv_q5_0_avx2;
+pub use gemv_q5_1_avx2::gemv_q5_1_avx2;
 pub use gemv_q5_k_avx2::gemv_q5_k_avx2;
 pub use gemv_q6_k_avx2::gemv_q6_k_avx2;
 pub use gemv_q8_0_avx2::gemv_q8_0_avx2;
+pub use gemv_tq2_0_avx2::gemv_tq2_0_avx2;
 
 /// How far ahead to ask for weights, in bytes. The best differs: 1 to 1.3 KiB on a Zen 3, 2.5 to
 /// 5 KiB on a Xeon with AVX-512, which at this distance loses 2 to 5 % (`docs/kernels.md`).
@@ -205,14 +215,60 @@ unsafe fn load_five_bits(at: *const u8) -> [__m256i; 8] {
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn load_scales(at: *const u8) -> __m256i {
+    // SAFETY: the caller's eight bytes.
+    spread_scales(unsafe { at.cast::<i64>().read_unaligned() })
+}
+
+/// The same of eight bytes in a register.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn spread_scales(bytes: i64) -> __m256i {
     const ZERO: i8 = -1;
     let places = _mm256_setr_epi8(
         0, ZERO, 0, ZERO, 1, ZERO, 1, ZERO, 2, ZERO, 2, ZERO, 3, ZERO, 3, ZERO, //
         4, ZERO, 4, ZERO, 5, ZERO, 5, ZERO, 6, ZERO, 6, ZERO, 7, ZERO, 7, ZERO,
     );
+    _mm256_shuffle_epi8(_mm256_set1_epi64x(bytes), places)
+}
+
+/// Eight signed bytes, one a row, as a pair of equal i16 in each lane.
+///
+/// # Safety
+/// Eight bytes can be read at `at`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn load_signed_scales(at: *const u8) -> __m256i {
+    // Into the high bytes, from where a shift brings them down with their sign.
+    let places = _mm256_setr_epi8(
+        -1, 0, -1, 0, -1, 1, -1, 1, -1, 2, -1, 2, -1, 3, -1, 3, //
+        -1, 4, -1, 4, -1, 5, -1, 5, -1, 6, -1, 6, -1, 7, -1, 7,
+    );
     // SAFETY: the caller's eight bytes.
     let bytes = unsafe { at.cast::<i64>().read_unaligned() };
-    _mm256_shuffle_epi8(_mm256_set1_epi64x(bytes), places)
+    _mm256_srai_epi16(_mm256_shuffle_epi8(_mm256_set1_epi64x(bytes), places), 8)
+}
+
+/// `sums` and the products of the four two-bit weights of every byte with 16 activations.
+///
+/// # Safety
+/// 16 bytes can be read at `x`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn add_digits(sums: __m256i, digits: __m256i, x: *const u8) -> __m256i {
+    // Shifts of i16 carry bits across the bytes; the mask drops them.
+    let digits = [
+        digits,
+        _mm256_srli_epi16::<2>(digits),
+        _mm256_srli_epi16::<4>(digits),
+        _mm256_srli_epi16::<6>(digits),
+    ];
+    let mut sums = sums;
+    for (v, digits) in digits.into_iter().enumerate() {
+        let digits = _mm256_and_si256(digits, _mm256_set1_epi8(3));
+        // SAFETY: four of the caller's 16 bytes.
+        sums = add_products(sums, digits, unsafe { repeat(x.add(4 * v)) });
+    }
+    sums
 }
 
 /// The end of a record of Q4_K and Q5_K, after `scaled`, the products with the scales folded in:

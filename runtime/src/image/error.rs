@@ -61,7 +61,8 @@ impl fmt::Display for ImageError {
             ),
             ImageError::Layout { found } => write!(
                 f,
-                "weights in layout {found}, this program's kernels read {LAYOUT}; pack the model again"
+                "weights in layout {found}, this program's kernels read {LAYOUT}; \
+                 pack the model again"
             ),
             ImageError::HeaderChecksum => f.write_str("damaged: the header's checksum differs"),
             ImageError::Extent => f.write_str("malformed: a tensor lies outside its place"),

@@ -18,18 +18,38 @@ pub struct Mapped<'l, 'm> {
     pub model: &'l Open<'m, Model>,
 }
 
+/// Finds every tensor where it should be, and takes nothing.
+impl<'m> Source<'m> for Image<'m> {
+    fn matrix(
+        &mut self,
+        tensor: &TensorInfo<'m>,
+        matrix: &Matrix<'m>,
+    ) -> Result<&'m [u8], LoadError> {
+        Ok(self.mapped(tensor, matrix.packed_bytes() as u64)?)
+    }
+
+    fn rows(&mut self, tensor: &TensorInfo<'m>, _: &FileRows) -> Result<(Fd, u64), LoadError> {
+        Ok((Fd::NONE, self.find(tensor, tensor.bytes)?.offset))
+    }
+
+    fn vector(&mut self, tensor: &TensorInfo<'m>) -> Result<&'m [f32], LoadError> {
+        self.mapped(tensor, tensor.bytes)?;
+        Ok(&[])
+    }
+}
+
 impl<'m> Source<'m> for Mapped<'_, 'm> {
     fn matrix(
         &mut self,
         tensor: &TensorInfo<'m>,
         matrix: &Matrix<'m>,
     ) -> Result<&'m [u8], LoadError> {
-        Ok(self.image.mapped(tensor, matrix.packed_bytes() as u64)?)
+        self.image.matrix(tensor, matrix)
     }
 
-    fn rows(&mut self, tensor: &TensorInfo<'m>, _: &FileRows) -> Result<(Fd, u64), LoadError> {
-        let entry = self.image.find(tensor, tensor.bytes)?;
-        Ok((self.file, entry.offset))
+    fn rows(&mut self, tensor: &TensorInfo<'m>, rows: &FileRows) -> Result<(Fd, u64), LoadError> {
+        let (_, offset) = self.image.rows(tensor, rows)?;
+        Ok((self.file, offset))
     }
 
     fn vector(&mut self, tensor: &TensorInfo<'m>) -> Result<&'m [f32], LoadError> {

@@ -16,8 +16,11 @@
 //! | 44 | 4 | bytes of the GGUF header |
 //! | 48 | 8 | zero |
 //! | 56 | 8 | XXH64 of the header: bytes 0 to 56, then from 64 to the end of the GGUF header |
-//! | 64 | 32 `n` | tensors: record u32 (where the GGUF header has its record), zero u32, offset u64, bytes u64, XXH64 of them u64; ascending by record |
+//! | 64 | 32 `n` | tensors, see below |
 //! | 64 + 32 `n` | | the GGUF header as it was, without padding |
+//!
+//! A tensor of the table is a u32 for its record (where in the GGUF header that starts), a zero
+//! u32, and as u64 its offset, its bytes, and their XXH64; the table ascends by record.
 //!
 //! Numbers are little-endian; tensors start at multiples of 64. Checksums find damage, they do not
 //! prove who wrote a file: every number is checked as those of a GGUF file are.
@@ -30,7 +33,7 @@ pub use error::ImageError;
 pub use map::Mapped;
 
 use crate::gguf::{Gguf, GgufError, Name, TensorInfo};
-use crate::load::LoadError;
+use crate::load::{LoadError, check_signal};
 use crate::progress::Progress;
 use crate::sys::Fd;
 use kernels_asm::format::LAYOUT;
@@ -162,9 +165,11 @@ impl<'a> Image<'a> {
         Ok(image)
     }
 
-    /// Checks that tensors are in order, aligned, and behind the header.
+    /// Checks that tensors are in order, aligned, behind the header, and together no more than the
+    /// image, so that reading all of them ends.
     fn check_entries(&self) -> Result<(), ImageError> {
         let size = self.bytes.len() as u64;
+        let mut left = size;
         let mut before = None;
         for entry in self.entries.iter().map(Entry::read) {
             let inside =
@@ -175,6 +180,7 @@ impl<'a> Image<'a> {
                 return Err(ImageError::Extent);
             }
             before = Some(entry.record);
+            left = left.checked_sub(entry.bytes).ok_or(ImageError::Extent)?;
         }
         Ok(())
     }
@@ -230,7 +236,7 @@ impl<'a> Image<'a> {
     /// nothing becomes resident.
     ///
     /// # Errors
-    /// A tensor is damaged, or cannot be read.
+    /// A tensor is damaged, or cannot be read, or a signal came first.
     pub fn check_tensors(
         &self,
         gguf: &Gguf<'_>,
@@ -243,6 +249,7 @@ impl<'a> Image<'a> {
             let name = || gguf.tensors().find(named).map_or("?", |tensor| tensor.name);
             let mut hash = Xxh64::new(0);
             for at in (0..entry.bytes).step_by(buffer.len()) {
+                check_signal()?;
                 let len = (entry.bytes - at).min(buffer.len() as u64);
                 let part = &mut buffer[..len as usize];
                 let read = file.read_exact_at(part, entry.offset + at);

@@ -9,11 +9,12 @@ use crate::arena::{self, Model, Open};
 use crate::error::Error;
 use crate::gguf::TensorInfo;
 use crate::image::ImageError;
-use crate::load::{LoadError, Stream, staging_bytes};
+use crate::load::{LoadError, Stream, check_signal, staging_bytes};
 use crate::log::Log;
 use crate::model::weights::{FileRows, Sizes, Source};
 use crate::model::{Config, Matrix, Weights};
 use crate::model_file::ModelFile;
+use crate::options::UsageError;
 use crate::progress::Progress;
 use crate::sys::{self, Errno, Fd, FileKind, STACK_BYTES, Team};
 use core::ffi::CStr;
@@ -37,7 +38,8 @@ pub fn pack(model: &ModelFile, path: &'static CStr, cpus: &[u32], log: &Log) -> 
     let config = Config::read(&model.gguf)?;
     let mut sizes = Sizes::default();
     Weights::gather(&model.gguf, &config, &mut sizes)?;
-    let target = Target::create(path)?;
+    let needs = Parts::new(&sizes, model.gguf.header()).end;
+    let target = Target::create(path, model.file, needs)?;
     let written = write(model, &config, &sizes, target.file, cpus, log);
     let written = written.map_err(|error| match error {
         Error::Load(LoadError::Write { errno }) => {
@@ -61,11 +63,22 @@ struct Target {
 }
 
 impl Target {
-    fn create(path: &'static CStr) -> Result<Target, Error> {
+    /// Opens what `needs` bytes are written to: not `source`, which is read from.
+    fn create(path: &'static CStr, source: Fd, needs: u64) -> Result<Target, Error> {
         let failed = |errno| Error::File { path, errno };
         match Fd::open_for_writing(path) {
+            Ok(file) if file.is_same(source).map_err(failed)? => {
+                return Err(UsageError::ImageIsModel.into());
+            }
             Ok(file) => match file.kind().map_err(failed)? {
                 FileKind::Block => {
+                    if file.size().map_err(failed)? < needs {
+                        return Err(failed(Errno::NO_SPACE));
+                    }
+                    // What may have been there is no image from now on, and after a power cut
+                    // neither: an old header would vouch for tensors that are half new.
+                    file.write_all_at(&[0; PREAMBLE_BYTES], 0).map_err(failed)?;
+                    file.sync().map_err(failed)?;
                     return Ok(Target {
                         path,
                         temporary: None,
@@ -99,16 +112,48 @@ impl Target {
     /// Puts the whole image in its place.
     fn finish(&self) -> Result<(), Error> {
         let path = self.path;
-        let renamed = self.file.sync().and_then(|()| match self.temporary() {
-            Some(temporary) => sys::rename(temporary, path),
+        let failed = |errno| Error::of_io(errno, |errno| Error::File { path, errno });
+        self.file.sync().map_err(failed)?;
+        check_signal()?; // slow storage may take a minute for what it was given
+        match self.temporary() {
+            Some(temporary) => sys::rename(temporary, path).map_err(failed),
             None => Ok(()),
-        });
-        renamed.map_err(|errno| Error::of_io(errno, |errno| Error::File { path, errno }))
+        }
     }
 
     fn discard(&self) {
         if let Some(temporary) = self.temporary() {
             let _ = sys::remove(temporary); // the error that led here is the one to tell
+        }
+    }
+}
+
+/// Where the parts of an image lie.
+struct Parts {
+    /// Bytes of preamble, table and GGUF header.
+    header_bytes: usize,
+    /// Where vectors start: all together, on a page or two, since a run copies them.
+    vectors: u64,
+    /// Where matrices start.
+    matrices: u64,
+    /// Where rows start that are not to be mapped.
+    rows: u64,
+    /// Bytes of all, with the padding behind the last part.
+    end: u64,
+}
+
+impl Parts {
+    fn new(sizes: &Sizes, gguf_header: &[u8]) -> Parts {
+        let header_bytes = PREAMBLE_BYTES + ENTRY_BYTES * sizes.tensors + gguf_header.len();
+        let vectors = (header_bytes as u64).next_multiple_of(DATA_ALIGNMENT);
+        let matrices = vectors + sizes.vectors as u64;
+        let rows = matrices + sizes.packed.iter().sum::<usize>() as u64;
+        Parts {
+            header_bytes,
+            vectors,
+            matrices,
+            rows,
+            end: rows + sizes.rows,
         }
     }
 }
@@ -122,7 +167,8 @@ fn write(
     cpus: &[u32],
     log: &Log,
 ) -> Result<u64, Error> {
-    let header_bytes = PREAMBLE_BYTES + ENTRY_BYTES * sizes.tensors + model.gguf.header().len();
+    let parts = Parts::new(sizes, model.gguf.header());
+    let header_bytes = parts.header_bytes;
     let window = WINDOW_BYTES.max(sizes.group_max);
     let (_, staging) = staging_bytes(sizes, cpus.len());
     let scope = arena::rounded(staging) + arena::rounded(window) + arena::rounded(header_bytes);
@@ -135,8 +181,6 @@ fn write(
 
     let mut team = Team::start(cpus, stacks).map_err(Error::System)?;
     let header = scope.alloc::<u8>(header_bytes)?;
-    let start = (header_bytes as u64).next_multiple_of(DATA_ALIGNMENT);
-    let matrices = start + sizes.vectors as u64;
     let mut packer = Packer {
         stream: Stream {
             gguf: &model.gguf,
@@ -149,23 +193,24 @@ fn write(
         file,
         entries: header[PREAMBLE_BYTES..].as_chunks_mut().0,
         count: 0,
-        next_vector: start,
-        next_matrix: matrices,
-        next_rows: matrices + sizes.packed.iter().sum::<usize>() as u64,
-        weights_end: matrices,
-        end: matrices,
+        next_vector: parts.vectors,
+        next_matrix: parts.matrices,
+        next_rows: parts.rows,
+        weights_end: parts.matrices,
+        end: parts.matrices,
     };
     Weights::gather(&model.gguf, config, &mut packer)?;
     let (size, weights_end) = (packer.end, packer.weights_end);
-    let _ = packer.stream.progress.finish();
+    drop(packer); // and the bar with it
 
     seal(
         header,
         sizes.tensors,
         model.gguf.header(),
-        [size, start, weights_end],
+        [size, parts.vectors, weights_end],
     );
-    let written = file.write_all_at(header, 0);
+    // The header vouches for what it follows, so it must not be on the storage first.
+    let written = file.sync().and_then(|()| file.write_all_at(header, 0));
     written.map_err(|errno| LoadError::Write { errno })?;
     Ok(size)
 }
@@ -197,11 +242,9 @@ struct Packer<'l> {
     entries: &'l mut [[u8; ENTRY_BYTES]],
     /// Entries that are filled in.
     count: usize,
-    /// Where the next vector goes: all are in front, on a page or two, since a run copies them.
+    /// Where the next of each kind goes, in its [part](Parts).
     next_vector: u64,
-    /// Where the next matrix goes: all are behind the vectors.
     next_matrix: u64,
-    /// Where rows go that are not to be mapped: behind the matrices.
     next_rows: u64,
     /// Where the last matrix ends.
     weights_end: u64,

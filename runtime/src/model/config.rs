@@ -81,6 +81,17 @@ pub enum ConfigError {
         /// Row length and rows, as the metadata asks.
         wanted: [u64; 2],
     },
+    /// A tensor's rows are no whole blocks, as kernels read them.
+    RowLength {
+        /// Which tensor.
+        tensor: Name,
+        /// Its type.
+        format: &'static str,
+        /// Weights of a row.
+        found: usize,
+        /// Weights of a block.
+        block: usize,
+    },
     /// A tensor's type has no kernel.
     TensorType {
         /// Which tensor.
@@ -121,6 +132,15 @@ impl fmt::Display for ConfigError {
                 f,
                 "tensor {tensor} is {} x {}, the metadata asks for {} x {}",
                 found[0], found[1], wanted[0], wanted[1]
+            ),
+            RowLength {
+                tensor,
+                format,
+                found,
+                block,
+            } => write!(
+                f,
+                "tensor {tensor}: rows of {found} weights in {format}, read in blocks of {block}"
             ),
             TensorType { tensor, found } => {
                 write!(f, "tensor {tensor}: type {found} is not supported")

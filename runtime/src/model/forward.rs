@@ -13,7 +13,7 @@ use crate::load::LoadError;
 use crate::profile::{Bucket, Profile};
 use crate::sys::Team;
 use crate::trace::{KernelWork, Phase, Subject, Trace};
-use kernels_asm::activation::ActivationFormat::{self, Per32, Per256};
+use kernels_asm::activation::ActivationFormat::{self, Floats, Per32, Per256};
 use kernels_asm::pack::unpack_row;
 use kernels_asm::registry::Kernels;
 use kernels_asm::vector::score_stride;
@@ -34,6 +34,7 @@ pub struct StepPlan {
     context: usize,
     per_32: bool,
     per_256: bool,
+    floats: bool,
     /// Bytes of a row of an embedding that stays in the file, raw and as a packed group.
     file_row: [usize; 2],
 }
@@ -48,14 +49,14 @@ impl StepPlan {
         context: usize,
     ) -> StepPlan {
         let uses = |wanted| sizes.formats().any(|format| format.activation() == wanted);
-        let (per_32, per_256) = (uses(Per32), uses(Per256));
         StepPlan {
             config: *config,
             batch,
             threads,
             context,
-            per_32,
-            per_256,
+            per_32: uses(Per32),
+            per_256: uses(Per256),
+            floats: uses(Floats),
             file_row: sizes.file_row.unwrap_or_default(),
         }
     }
@@ -73,6 +74,7 @@ impl StepPlan {
         let used = match format {
             Per32 => self.per_32,
             Per256 => self.per_256,
+            Floats => self.floats,
         };
         // A matrix that reads these has whole blocks; the widest input may be another's.
         if used {
@@ -97,6 +99,7 @@ impl StepPlan {
             + 2 * rows(config.hidden) // gate, up
             + rounded(self.batch * self.record_bytes(Per32)) // activations of the block formats
             + rounded(self.batch * self.record_bytes(Per256)) // activations of the K-quants
+            + rounded(self.batch * self.record_bytes(Floats)) // activations of the float formats
             + rounded(self.threads * self.scores() * size_of::<f32>()) // attention scores
             + rounded(self.logits() * size_of::<f32>()) // logits of one token
             + rounded(self.file_row[0]) // a row of the embedding, read
@@ -144,6 +147,7 @@ impl<'f> Step<'f> {
             activations: Activations {
                 per_32: scratch.alloc(tokens * plan.record_bytes(Per32))?,
                 per_256: scratch.alloc(tokens * plan.record_bytes(Per256))?,
+                floats: scratch.alloc(tokens * plan.record_bytes(Floats))?,
             },
             scores: scratch.alloc(plan.threads * plan.scores())?,
             logits: scratch.alloc(plan.logits())?,
@@ -155,6 +159,7 @@ impl<'f> Step<'f> {
 struct Activations<'f> {
     per_32: &'f mut [u8],
     per_256: &'f mut [u8],
+    floats: &'f mut [u8],
 }
 
 impl Activations<'_> {
@@ -166,7 +171,11 @@ impl Activations<'_> {
         columns: usize,
         readers: [&Matrix<'_>; N],
     ) {
-        for (kind, records) in [(Per32, &mut *self.per_32), (Per256, &mut *self.per_256)] {
+        for (kind, records) in [
+            (Per32, &mut *self.per_32),
+            (Per256, &mut *self.per_256),
+            (Floats, &mut *self.floats),
+        ] {
             if readers
                 .iter()
                 .any(|matrix| matrix.format.activation() == kind)
@@ -185,6 +194,7 @@ impl Activations<'_> {
         let records = match kind {
             Per32 => &*self.per_32,
             Per256 => &*self.per_256,
+            Floats => &*self.floats,
         };
         let bytes = kind.bytes(matrix.columns);
         &records[token * bytes..][..bytes]
@@ -219,7 +229,8 @@ impl Engine<'_> {
     /// read.
     ///
     /// # Panics
-    /// With more tokens than the plan's batch, or positions beyond the context: the caller's bounds.
+    /// With more tokens than the plan's batch, or positions beyond the context: the caller's
+    /// bounds.
     pub fn forward<'f>(
         &mut self,
         cache: &mut KvCache<'_>,
@@ -429,6 +440,9 @@ fn refine(
     logits: &mut [f32],
 ) {
     let format = output.format.activation();
+    if format == Floats {
+        return; // nothing was lost
+    }
     format.subtract(activations.row(0, output), normed);
     activations.quantize(kernels, normed, output.columns, [output]);
     let residual = activations.row(0, output);

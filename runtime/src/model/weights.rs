@@ -190,6 +190,16 @@ impl<'m> Tensors<'_, 'm> {
             tensor: Name::new(name),
             found: info.kind.name,
         })?;
+        // A file's blocks are whole; those of the float formats are longer here than there.
+        let block = format.block_len();
+        if !columns.is_multiple_of(block) {
+            return Err(ConfigError::RowLength {
+                tensor: Name::new(name),
+                format: format.name(),
+                found: columns,
+                block,
+            });
+        }
         Ok(Matrix {
             name: info.name,
             format,

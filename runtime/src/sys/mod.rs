@@ -29,6 +29,8 @@ impl Errno {
     pub const INTERRUPTED: Errno = Errno(libc::EINTR);
     /// There is no such file.
     pub const NOT_FOUND: Errno = Errno(libc::ENOENT);
+    /// There is no room for it.
+    pub const NO_SPACE: Errno = Errno(libc::ENOSPC);
     /// A path is longer than there is room for.
     pub const NAME_TOO_LONG: Errno = Errno(libc::ENAMETOOLONG);
     /// A file ended before the bytes that were asked for.
@@ -113,19 +115,34 @@ impl Fd {
         check(fd as isize).map(|_| Fd(fd))
     }
 
-    /// Opens what exists for writing, empties nothing, and waits for nothing.
+    /// Opens what exists for writing, empties nothing, and waits for nothing. A block device that
+    /// is in use, as by a file system, is refused.
     pub fn open_for_writing(path: &CStr) -> Result<Fd, Errno> {
-        Fd::open_with(path, libc::O_WRONLY | libc::O_NONBLOCK)
+        Fd::open_with(path, libc::O_WRONLY | libc::O_NONBLOCK | libc::O_EXCL)
     }
 
-    /// What it refers to.
-    pub fn kind(self) -> Result<FileKind, Errno> {
+    fn stat(self) -> Result<libc::stat, Errno> {
         let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
         // SAFETY: `stat` has room for the result.
         check(unsafe { libc::fstat(self.0, stat.as_mut_ptr()) } as isize)?;
         // SAFETY: fstat succeeded, so it filled the structure.
-        let mode = unsafe { stat.assume_init() }.st_mode;
-        Ok(match mode & libc::S_IFMT {
+        Ok(unsafe { stat.assume_init() })
+    }
+
+    /// Whether both are the same file, or the same device by whatever name.
+    pub fn is_same(self, other: Fd) -> Result<bool, Errno> {
+        let (one, other) = (self.stat()?, other.stat()?);
+        let is_device = |stat: &libc::stat| stat.st_mode & libc::S_IFMT == libc::S_IFBLK;
+        Ok(if is_device(&one) && is_device(&other) {
+            one.st_rdev == other.st_rdev
+        } else {
+            (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+        })
+    }
+
+    /// What it refers to.
+    pub fn kind(self) -> Result<FileKind, Errno> {
+        Ok(match self.stat()?.st_mode & libc::S_IFMT {
             libc::S_IFREG => FileKind::Regular,
             libc::S_IFBLK => FileKind::Block,
             libc::S_IFIFO | libc::S_IFSOCK => FileKind::Stream,
@@ -439,7 +456,9 @@ pub fn read_small<'b>(path: &CStr, buffer: &'b mut [u8]) -> Option<&'b str> {
     }
     // SAFETY: the descriptor is ours and is used no more.
     unsafe { libc::close(file.0) };
-    core::str::from_utf8(&buffer[..len]).ok()
+    // A file that is longer may be cut inside a character.
+    let chunk = buffer[..len].utf8_chunks().next()?;
+    Some(chunk.valid())
 }
 
 /// The processors that this thread may run on, as a bit mask of the first 64.

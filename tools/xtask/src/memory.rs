@@ -1,8 +1,11 @@
 //! `cargo xtask memory`: how much memory a run takes at its peak, beside llama.cpp if asked.
 //!
+//! And how fast the model is loaded, beside a plain read of its file.
+//!
 //! The kernel counts, and `time -v` tells: the same figure for every program, whatever it says of
 //! itself. Both have the same file, context, KV format, threads and prompt.
 
+mod load;
 mod report;
 mod way;
 
@@ -70,7 +73,19 @@ pub fn run(arguments: &[&str]) -> Result<()> {
         rows,
     };
     print!("{}", report.table());
-    let exceeded = report.exceeded();
+    eprintln!("memory: loading from a cold cache");
+    let speeds = load::measure(&ours, &model)?;
+    let (read, load, share) = (speeds.read, speeds.load, speeds.share());
+    println!(
+        "\nFrom a cold cache, medians: a plain read {read:.0} MB/s, loading {load:.0} MB/s: \
+         {share:.2} of it."
+    );
+    let mut exceeded = report.exceeded();
+    if share < load::SHARE {
+        exceeded.push(format!(
+            "loading reaches {share:.2} of a plain read's speed"
+        ));
+    }
     if !exceeded.is_empty() {
         bail!("{}", exceeded.join("\n"));
     }

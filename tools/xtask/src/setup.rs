@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::{apt, board, command, model, vocab, workspace};
 
 /// Programs that the tests run, the Debian packages that have them, and what they are for.
-const PROGRAMS: [(&str, &str, &str); 3] = [
+const PROGRAMS: [(&str, &str, &str); 4] = [
     (
         "qemu-aarch64-static",
         "qemu-user-static",
@@ -18,6 +18,7 @@ const PROGRAMS: [(&str, &str, &str); 3] = [
     ),
     ("strace", "strace", "counting system calls"),
     ("time", "time", "measuring memory"),
+    ("script", "bsdutils", "having a terminal"),
 ];
 
 /// Makes everything ready for `build`, `demo` and `test`.
