@@ -176,9 +176,12 @@ fn arm64_program_uses_extensions_in_the_kernels_listed_for_them_alone() {
         );
         used.push(name);
     }
-    // The other way round: what is listed for an extension is there, and has been looked at.
+    // The other way round: what is listed for an extension has been looked at. Formats that are
+    // packed alike may share a function, which goes by the name of one of them.
     for (name, _) in listed.iter().filter(|kernel| kernel.1.is_some()) {
-        assert!(used.contains(&name.as_str()), "{name} uses no extension");
+        let is_function = functions.iter().any(|function| function.name == *name);
+        let is_used = used.contains(&name.as_str());
+        assert!(is_used || !is_function, "{name} uses no extension");
     }
     assert!(!used.is_empty(), "no kernel uses an extension");
 }

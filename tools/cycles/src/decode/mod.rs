@@ -192,6 +192,7 @@ mod tests {
             (0x4e1e_039a, "tbl"),    // tbl v26.16b, {v28.16b}, v30.16b
             (0x0e21_7a94, "fcvtl"),  // fcvtl v20.4s, v20.4h
             (0x4e21_db58, "scvtf"),  // scvtf v24.4s, v26.4s
+            (0x4e70_38a5, "saddlv"), // saddlv s5, v5.8h
             (0x4f3c_e456, "scvtf"),  // scvtf v22.4s, v2.4s, #4
             (0x4e18_1cf0, "ins"),    // ins v16.d[1], x7
             (0x9e67_03e2, "fmov"),   // fmov d2, xzr

@@ -79,6 +79,12 @@ mod tables {
         (0b10010, "xtn", 2, Write),             (U | 0b00101, "not", 1, Write),
     ];
 
+    /// All lanes of one register to one.
+    pub const ACROSS: [Row; 3] = [
+        (0b11011, "addv", 3, Write),            (0b00011, "saddlv", 3, Write),
+        (U | 0b00011, "uaddlv", 3, Write),
+    ];
+
     /// A shift by a constant.
     pub const SHIFT: [Row; 10] = [
         (0b00000, "sshr", 2, Write),        (U, "ushr", 2, Write),
@@ -106,7 +112,7 @@ mod tables {
         (0b011, "zip1", 2, Permute),    (0b111, "zip2", 2, Permute),
     ];
 }
-use tables::{DOT, ELEMENT, LONG, PERMUTE, SHIFT, THREE_FLOAT, THREE_SAME, TWO};
+use tables::{ACROSS, DOT, ELEMENT, LONG, PERMUTE, SHIFT, THREE_FLOAT, THREE_SAME, TWO};
 
 /// See [`decode`](super::decode).
 pub fn decode(word: u32) -> Option<Instruction> {
@@ -116,6 +122,7 @@ pub fn decode(word: u32) -> Option<Instruction> {
         _ if word & 0x9f20_8400 == 0x0e00_8400 => dot,
         _ if word & 0x9f20_0c00 == 0x0e20_0000 => long,
         _ if word & 0x9f3e_0c00 == 0x0e20_0800 => two,
+        _ if word & 0x9f3e_0c00 == 0x0e30_0800 => across,
         _ if word & 0x9f80_0400 == 0x0f00_0400 => shift,
         _ if word & 0x9f00_0400 == 0x0f00_0000 => element,
         _ if word & 0xbf20_8c00 == 0x0e00_0800 => permute,
@@ -210,6 +217,11 @@ fn two(word: u32) -> Option<Instruction> {
         }
     }
     Some(build(word, row, sources, is_long))
+}
+
+fn across(word: u32) -> Option<Instruction> {
+    let row = find(&ACROSS, word, word >> 12 & 31)?;
+    Some(build(word, row, read(word, 5), true))
 }
 
 fn shift(word: u32) -> Option<Instruction> {
