@@ -141,6 +141,8 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_q5_k_neon_dotprod", Dotprod, 30, Q5_K, aarch64::gemv_q5_k_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
     gemv("gemv_q6_k_neon_dotprod", Dotprod, 30, Q6_K, aarch64::gemv_q6_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_k_neon_dotprod", Dotprod, 30, Q4_K, aarch64::gemm_q4_k_neon_dotprod),
 ];
 
 const fn gemv(
@@ -155,6 +157,22 @@ const fn gemv(
         isa,
         priority,
         operation: Operation::Gemv(format, function),
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+const fn gemm(
+    name: &'static str,
+    isa: Isa,
+    priority: u8,
+    format: WeightFormat,
+    function: Gemm,
+) -> Kernel {
+    Kernel {
+        name,
+        isa,
+        priority,
+        operation: Operation::Gemm(format, function),
     }
 }
 

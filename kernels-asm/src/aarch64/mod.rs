@@ -65,6 +65,18 @@ global_asm!(include_str!("gemv_q4_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q5_k_neon_dotprod.S"), options(raw));
 global_asm!(include_str!("gemv_q6_k_neon_dotprod.S"), options(raw));
 
+/// A GEMM's file behind the loops that all of them share.
+macro_rules! gemm_asm {
+    ($file:literal) => {
+        global_asm!(
+            concat!(include_str!("gemm.inc"), include_str!($file)),
+            options(raw)
+        );
+    };
+}
+
+gemm_asm!("gemm_q4_k_neon_dotprod.S");
+
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
 macro_rules! gemv {
     ($($name:ident)*) => {
@@ -102,4 +114,32 @@ gemv! {
     gemv_q4_k_neon_dotprod
     gemv_q5_k_neon_dotprod
     gemv_q6_k_neon_dotprod
+}
+
+/// Declares kernels with the signature and the contract of [`Gemm`](crate::registry::Gemm).
+macro_rules! gemm {
+    ($($name:ident)*) => {
+        unsafe extern "C" {
+            $(
+                /// The kernel of that file; see [`Gemm`](crate::registry::Gemm).
+                ///
+                /// # Safety
+                /// As for every [`Gemm`](crate::registry::Gemm).
+                pub fn $name(
+                    weights: *const u8,
+                    groups: usize,
+                    records: usize,
+                    activations: *const u8,
+                    activation_stride: usize,
+                    tokens: usize,
+                    out: *mut f32,
+                    out_stride: usize,
+                );
+            )*
+        }
+    };
+}
+
+gemm! {
+    gemm_q4_k_neon_dotprod
 }
