@@ -17,11 +17,11 @@ mod oracle;
 mod quantizer;
 mod trampoline;
 
-use compare::{Case, compare};
+use compare::{Case, Vectors, compare, compare_several};
 use inputs::{Integers, Rng, Scales};
 use kernels_asm::features::Isa;
 use kernels_asm::format::WeightFormat;
-use kernels_asm::registry::{Gemv, KERNELS, Kernel, Operation};
+use kernels_asm::registry::{Gemm, Gemv, KERNELS, Kernel, Operation};
 use options::Options;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -95,7 +95,7 @@ fn check(kernel: &'static Kernel, options: &Options) -> Result<usize, String> {
             Ok(cases + check_gemv(kernel.name, format, gemv, options)?)
         }
         Operation::Gemv(format, gemv) => check_gemv(kernel.name, format, gemv, options),
-        Operation::Gemm(..) => Err("no check yet".to_owned()),
+        Operation::Gemm(format, gemm) => check_gemm(kernel.name, format, gemm, options),
     }
 }
 
@@ -115,6 +115,29 @@ fn check_gemv(
             set_running(format!("{name} {case:?}"));
             compare(format, reference, gemv, &case)
                 .map_err(|error| format!("{error}; {case:?}"))?;
+            cases += 1;
+        }
+    }
+    Ok(cases)
+}
+
+/// Compares a GEMM with the reference GEMV of its format, vector by vector.
+fn check_gemm(
+    name: &str,
+    format: WeightFormat,
+    gemm: Gemm,
+    options: &Options,
+) -> Result<usize, String> {
+    let mut rng = Rng(options.seed);
+    let reference = reference(format);
+    let mut cases = 0;
+    for _ in 0..options.rounds {
+        for (weights, activations) in kinds() {
+            let case = Case::random(&mut rng, weights, activations);
+            let vectors = Vectors::random(&mut rng);
+            set_running(format!("{name} {vectors:?} {case:?}"));
+            compare_several(format, reference, gemm, &case, &vectors)
+                .map_err(|error| format!("{error}; {vectors:?} {case:?}"))?;
             cases += 1;
         }
     }

@@ -38,12 +38,12 @@ kernelcheck_call:
     stp     x9, x10, [sp, #160]
     str     x10, [sp, #176]
 
-    mov     x16, x0             // the kernel; the arguments move down one place
-    mov     x0, x1
-    mov     x1, x2
-    mov     x2, x3
-    mov     x3, x4
-    mov     x4, x5
+    mov     x16, x0             // the kernel; the arguments come from memory
+    mov     x17, x1
+    ldp     x0, x1, [x17]
+    ldp     x2, x3, [x17, #16]
+    ldp     x4, x5, [x17, #32]
+    ldp     x6, x7, [x17, #48]
 
 .irp n, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28
     kernelcheck_junk x\n, \n
@@ -52,12 +52,12 @@ kernelcheck_call:
     kernelcheck_junk x9, \n
     fmov    d\n, x9
 .endr
-    kernelcheck_junk x5, 5
-.irp n, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17
-    mov     x\n, x5
+    kernelcheck_junk x8, 8
+.irp n, 9, 10, 11, 12, 13, 14, 15, 17
+    mov     x\n, x8
 .endr
 .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
-    dup     v\n\().2d, x5
+    dup     v\n\().2d, x8
 .endr
     blr     x16
 

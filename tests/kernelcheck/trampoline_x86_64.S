@@ -27,17 +27,23 @@ kernelcheck_call:
     push    r13
     push    r14
     push    r15
-    sub     rsp, 24             // aligns the stack, and holds mxcsr and a canary
-    stmxcsr [rsp]
+    sub     rsp, 40             // aligns the stack: two arguments, mxcsr and a canary
+    stmxcsr [rsp + 16]
     kernelcheck_junk rax, 7
-    mov     [rsp + 8], rax
+    mov     [rsp + 24], rax
 
-    mov     r11, rdi            // the kernel; the arguments move down one place
-    mov     rdi, rsi
-    mov     rsi, rdx
-    mov     rdx, rcx
-    mov     rcx, r8
-    mov     r8, r9
+    mov     r11, rdi            // the kernel; the arguments come from memory
+    mov     r10, rsi
+    mov     rdi, [r10]
+    mov     rsi, [r10 + 8]
+    mov     rdx, [r10 + 16]
+    mov     rcx, [r10 + 24]
+    mov     r8, [r10 + 32]
+    mov     r9, [r10 + 40]
+    mov     rax, [r10 + 48]
+    mov     [rsp], rax
+    mov     rax, [r10 + 56]
+    mov     [rsp + 8], rax
 
     kernelcheck_junk rbx, 1
     kernelcheck_junk rbp, 2
@@ -46,8 +52,7 @@ kernelcheck_call:
     kernelcheck_junk r14, 5
     kernelcheck_junk r15, 6
     kernelcheck_junk rax, 8
-    kernelcheck_junk r9, 9
-    kernelcheck_junk r10, 10
+    kernelcheck_junk r10, 9
 .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
     movq    xmm\n, rax
     punpcklqdq xmm\n, xmm\n
@@ -61,22 +66,22 @@ kernelcheck_call:
     kernelcheck_expect r13, 4, 3
     kernelcheck_expect r14, 5, 4
     kernelcheck_expect r15, 6, 5
-    kernelcheck_expect [rsp + 8], 7, 6
+    kernelcheck_expect [rsp + 24], 7, 6
     pushfq
     pop     rdx
     shr     edx, 3              // the direction flag is bit 10; bit 7 is wanted
     and     edx, 1 << 7
     or      eax, edx
     cld
-    stmxcsr [rsp + 4]
-    mov     edx, [rsp]
-    xor     edx, [rsp + 4]
+    stmxcsr [rsp + 20]
+    mov     edx, [rsp + 16]
+    xor     edx, [rsp + 20]
     and     edx, ~0x3f          // the low six bits are sticky exception flags
     mov     ecx, 1 << 8
     cmovz   ecx, edx
     or      eax, ecx
 
-    add     rsp, 24
+    add     rsp, 40
     pop     r15
     pop     r14
     pop     r13
