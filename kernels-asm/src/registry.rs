@@ -142,6 +142,10 @@ pub static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "aarch64")]
     gemv("gemv_q6_k_neon_dotprod", Dotprod, 30, Q6_K, aarch64::gemv_q6_k_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_0_neon_dotprod", Dotprod, 30, Q4_0, aarch64::gemm_q4_0_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_1_neon_dotprod", Dotprod, 30, Q4_1, aarch64::gemm_q4_1_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
     gemm("gemm_q4_k_neon_dotprod", Dotprod, 30, Q4_K, aarch64::gemm_q4_k_neon_dotprod),
 ];
 
