@@ -77,6 +77,8 @@ macro_rules! gemm_asm {
 
 gemm_asm!("gemm_q4_0_neon_dotprod.S");
 gemm_asm!("gemm_q4_1_neon_dotprod.S");
+gemm_asm!("gemm_q5_0_neon_dotprod.S");
+gemm_asm!("gemm_q8_0_neon_dotprod.S");
 gemm_asm!("gemm_q4_k_neon_dotprod.S");
 
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
@@ -145,5 +147,7 @@ macro_rules! gemm {
 gemm! {
     gemm_q4_0_neon_dotprod
     gemm_q4_1_neon_dotprod
+    gemm_q5_0_neon_dotprod
+    gemm_q8_0_neon_dotprod
     gemm_q4_k_neon_dotprod
 }
