@@ -151,6 +151,10 @@ pub static KERNELS: &[Kernel] = &[
     gemm("gemm_q8_0_neon_dotprod", Dotprod, 30, Q8_0, aarch64::gemm_q8_0_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
     gemm("gemm_q4_k_neon_dotprod", Dotprod, 30, Q4_K, aarch64::gemm_q4_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q5_k_neon_dotprod", Dotprod, 30, Q5_K, aarch64::gemm_q5_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q6_k_neon_dotprod", Dotprod, 30, Q6_K, aarch64::gemm_q6_k_neon_dotprod),
 ];
 
 const fn gemv(

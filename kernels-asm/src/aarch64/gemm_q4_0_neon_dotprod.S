@@ -39,7 +39,7 @@
     movi    v\n\().4s, #0
     .endr
 
-6:  sdot    v12.4s, v26.16b, v16.4b[0]      ; fmov    d15, xzr                // k 0-3, 16-19 of rows 0-3
+6:  sdot    v12.4s, v26.16b, v16.4b[0]      ; fmov    d15, xzr          // k 0-3, 16-19 of rows 0-3
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d21, [x10, #16]
     and     v27.16b, v24.16b, v28.16b       ; ldr     d25, [x0, #32]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ins     v25.d[1], x7
@@ -50,7 +50,7 @@
     sdot    v14.4s, v27.16b, v22.4b[0]      ; csel    x14, x14, xzr, ne
     sdot    v15.4s, v27.16b, v23.4b[0]      ; ldr     x7, [x0, #72]
 
-    sdot    v12.4s, v26.16b, v16.4b[1]      ; prfm    pldl1keep, [x0, #2048]  // k 4-7, 20-23
+    sdot    v12.4s, v26.16b, v16.4b[1]      ; prfm    pldl1keep, [x0, #2048] // k 4-7, 20-23
     sdot    v13.4s, v26.16b, v17.4b[1]      ; prfm    pldl1keep, [x0, #2112]
     and     v27.16b, v25.16b, v28.16b       ; ldr     d24, [x0, #64]
     sdot    v14.4s, v26.16b, v18.4b[1]      ; ins     v24.d[1], x7
@@ -61,7 +61,7 @@
     sdot    v14.4s, v27.16b, v22.4b[1]      ; ldr     d19, [x12, #8]
     sdot    v15.4s, v27.16b, v23.4b[1]      ; ldr     x7, [x0, #104]
 
-    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #24]          // k 8-11, 24-27
+    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #24]    // k 8-11, 24-27
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d21, [x10, #24]
     and     v27.16b, v24.16b, v28.16b       ; ldr     d25, [x0, #96]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ins     v25.d[1], x7
@@ -83,7 +83,7 @@
     sdot    v14.4s, v27.16b, v22.4b[1]      ; ldr     s9, [x10, #32]
     sdot    v15.4s, v27.16b, v23.4b[1]      ; ldr     s10, [x11, #32]
 
-    fmul    v8.4s, v29.4s, v8.s[0]          ; ldr     s11, [x12, #32]         // d * activation scale
+    fmul    v8.4s, v29.4s, v8.s[0]          ; ldr     s11, [x12, #32]   // d * activation scale
     fmul    v9.4s, v29.4s, v9.s[0]          ; ldr     d16, [x9]
     fmul    v10.4s, v29.4s, v10.s[0]        ; ldr     d17, [x10]
     fmul    v11.4s, v29.4s, v11.s[0]        ; ldr     x7, [x0, #24]
@@ -97,7 +97,7 @@
     shl     v26.16b, v24.16b, #4            ; ldr     d20, [x9, #16]
     fmla    v3.4s, v15.4s, v11.4s           ; ldr     x7, [x0, #56]
 
-    sdot    v12.4s, v26.16b, v16.4b[0]      ; fmov    d15, xzr                // k 0-3, 16-19 of rows 4-7
+    sdot    v12.4s, v26.16b, v16.4b[0]      ; fmov    d15, xzr          // k 0-3, 16-19 of rows 4-7
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d21, [x10, #16]
     and     v27.16b, v24.16b, v28.16b       ; ldr     d25, [x0, #48]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ins     v25.d[1], x7
@@ -119,7 +119,7 @@
     sdot    v14.4s, v27.16b, v22.4b[1]      ; ldr     d19, [x12, #8]
     sdot    v15.4s, v27.16b, v23.4b[1]      ; ldr     x7, [x0, #120]
 
-    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #24]          // k 8-11, 24-27
+    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #24]    // k 8-11, 24-27
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d21, [x10, #24]
     and     v27.16b, v24.16b, v28.16b       ; ldr     d25, [x0, #112]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ins     v25.d[1], x7
@@ -131,7 +131,7 @@
     sdot    v15.4s, v27.16b, v23.4b[0]      ; ldr     s8, [x9, #32]
     fcvtl   v29.4s, v29.4h                  ; ldr     s9, [x10, #32]
 
-    sdot    v12.4s, v26.16b, v16.4b[1]      ; ldr     s10, [x11, #32]         // k 12-15, 28-31
+    sdot    v12.4s, v26.16b, v16.4b[1]      ; ldr     s10, [x11, #32]   // k 12-15, 28-31
     sdot    v13.4s, v26.16b, v17.4b[1]      ; ldr     s11, [x12, #32]
     and     v27.16b, v25.16b, v28.16b       ; add     x0, x0, x13
     sdot    v14.4s, v26.16b, v18.4b[1]      ; add     x9, x9, x14
@@ -141,7 +141,7 @@
     sdot    v14.4s, v27.16b, v22.4b[1]
     sdot    v15.4s, v27.16b, v23.4b[1]
 
-    fmul    v8.4s, v29.4s, v8.s[0]          ; ldr     d16, [x9]               // d * activation scale
+    fmul    v8.4s, v29.4s, v8.s[0]          ; ldr     d16, [x9]         // d * activation scale
     fmul    v9.4s, v29.4s, v9.s[0]          ; ldr     d17, [x10]
     fmul    v10.4s, v29.4s, v10.s[0]        ; ldr     d18, [x11]
     fmul    v11.4s, v29.4s, v11.s[0]        ; ldr     x7, [x0, #8]

@@ -38,7 +38,7 @@
     movi    v\n\().4s, #0
     .endr
 
-6:  sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #16]          // k 0-3, 16-19 of rows 0-3
+6:  sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #16]    // k 0-3, 16-19 of rows 0-3
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d21, [x10, #16]
     ushr    v27.16b, v24.16b, #4            ; ldr     d25, [x0, #32]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ins     v25.d[1], x7
@@ -49,7 +49,7 @@
     sdot    v14.4s, v27.16b, v22.4b[0]      ; csel    x14, x14, xzr, ne
     sdot    v15.4s, v27.16b, v23.4b[0]      ; ldr     x7, [x0, #72]
 
-    sdot    v12.4s, v26.16b, v16.4b[1]      ; prfm    pldl1keep, [x0, #2048]  // k 4-7, 20-23
+    sdot    v12.4s, v26.16b, v16.4b[1]      ; prfm    pldl1keep, [x0, #2048] // k 4-7, 20-23
     sdot    v13.4s, v26.16b, v17.4b[1]      ; prfm    pldl1keep, [x0, #2112]
     ushr    v27.16b, v25.16b, #4            ; ldr     d24, [x0, #64]
     sdot    v14.4s, v26.16b, v18.4b[1]      ; ins     v24.d[1], x7
@@ -60,7 +60,7 @@
     sdot    v14.4s, v27.16b, v22.4b[1]      ; ldr     d19, [x12, #8]
     sdot    v15.4s, v27.16b, v23.4b[1]      ; ldr     x7, [x0, #104]
 
-    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #24]          // k 8-11, 24-27
+    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #24]    // k 8-11, 24-27
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d21, [x10, #24]
     ushr    v27.16b, v24.16b, #4            ; ldr     d25, [x0, #96]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ins     v25.d[1], x7
@@ -83,7 +83,7 @@
     sdot    v14.4s, v27.16b, v22.4b[1]      ; ldr     d9, [x10, #32]
     sdot    v15.4s, v27.16b, v23.4b[1]      ; ldr     d10, [x11, #32]
 
-    fmul    v20.4s, v29.4s, v8.s[0]         ; ldr     d11, [x12, #32]         // d * activation scale
+    fmul    v20.4s, v29.4s, v8.s[0]         ; ldr     d11, [x12, #32]   // d * activation scale
     fmul    v21.4s, v29.4s, v9.s[0]
     fmul    v22.4s, v29.4s, v10.s[0]
     fmul    v23.4s, v29.4s, v11.s[0]
@@ -96,12 +96,13 @@
     fmla    v2.4s, v14.4s, v22.4s           ; ldr     d17, [x10]
     fmla    v3.4s, v15.4s, v23.4s           ; fmov    d13, xzr
     and     v26.16b, v24.16b, v28.16b       ; ldr     d18, [x11]
-    fmla    v0.4s, v30.4s, v8.s[1]          ; fmov    d14, xzr                // m * activation scale * sum
+    // m * activation scale * sum
+    fmla    v0.4s, v30.4s, v8.s[1]          ; fmov    d14, xzr
     fmla    v1.4s, v30.4s, v9.s[1]          ; ldr     d19, [x12]
     fmla    v2.4s, v30.4s, v10.s[1]         ; fmov    d15, xzr
     fmla    v3.4s, v30.4s, v11.s[1]         ; ldr     x7, [x0, #56]
 
-    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #16]          // k 0-3, 16-19 of rows 4-7
+    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #16]    // k 0-3, 16-19 of rows 4-7
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d21, [x10, #16]
     ushr    v27.16b, v24.16b, #4            ; ldr     d25, [x0, #48]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ins     v25.d[1], x7
@@ -123,7 +124,7 @@
     sdot    v14.4s, v27.16b, v22.4b[1]      ; ldr     d19, [x12, #8]
     sdot    v15.4s, v27.16b, v23.4b[1]      ; ldr     x7, [x0, #120]
 
-    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #24]          // k 8-11, 24-27
+    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     d20, [x9, #24]    // k 8-11, 24-27
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d21, [x10, #24]
     ushr    v27.16b, v24.16b, #4            ; ldr     d25, [x0, #112]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ins     v25.d[1], x7
@@ -146,7 +147,7 @@
     sdot    v14.4s, v27.16b, v22.4b[1]      ; add     x9, x9, x14
     sdot    v15.4s, v27.16b, v23.4b[1]      ; add     x10, x10, x14
 
-    fmul    v20.4s, v29.4s, v8.s[0]         ; add     x11, x11, x14           // d * activation scale
+    fmul    v20.4s, v29.4s, v8.s[0]         ; add     x11, x11, x14     // d * activation scale
     fmul    v21.4s, v29.4s, v9.s[0]         ; add     x12, x12, x14
     fmul    v22.4s, v29.4s, v10.s[0]
     fmul    v23.4s, v29.4s, v11.s[0]
@@ -159,7 +160,8 @@
     fmla    v6.4s, v14.4s, v22.4s           ; fmov    d13, xzr
     fmla    v7.4s, v15.4s, v23.4s           ; ldr     d18, [x11]
     and     v26.16b, v24.16b, v28.16b       ; fmov    d14, xzr
-    fmla    v4.4s, v30.4s, v8.s[1]          ; ldr     d19, [x12]              // m * activation scale * sum
+    // m * activation scale * sum
+    fmla    v4.4s, v30.4s, v8.s[1]          ; ldr     d19, [x12]
     fmla    v5.4s, v30.4s, v9.s[1]          ; fmov    d15, xzr
     fmla    v6.4s, v30.4s, v10.s[1]         ; ldr     x7, [x0, #40]
     fmla    v7.4s, v30.4s, v11.s[1]         ; b.ne    6b

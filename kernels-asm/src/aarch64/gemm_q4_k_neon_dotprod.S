@@ -22,10 +22,11 @@
     .pushsection .text.gemm_q4_k_neon_dotprod, "ax", %progbits
     .p2align 6
 
-// Sub-block \j of half \h: A += scale * dot product; \mla is mul for the first. The look-ahead goes on
-// at \next, and in the activations at \low and \high.
+// Sub-block \j of half \h: A += scale * dot product; \mla is mul for the first. The look-ahead goes
+// on at \next, and in the activations at \low and \high.
     .macro sub_block h, j, mla, next, low, high
-    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     x7, [x0, #128 * \j + 16 * \h + 200] // k 0-3, 16-19
+    // k 0-3, 16-19
+    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     x7, [x0, #128 * \j + 16 * \h + 200]
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d25, [x0, #128 * \j + 16 * \h + 192]
     ushr    v27.16b, v24.16b, #4            ; ldr     d21, [x10, #32 * \j + 16]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ldr     d22, [x11, #32 * \j + 16]
@@ -36,7 +37,8 @@
     sdot    v14.4s, v27.16b, v22.4b[0]
     sdot    v15.4s, v27.16b, v23.4b[0]
 
-    sdot    v12.4s, v26.16b, v16.4b[1]      ; ldr     x7, [x0, #128 * \j + 16 * \h + 232] // k 4-7, 20-23
+    // k 4-7, 20-23
+    sdot    v12.4s, v26.16b, v16.4b[1]      ; ldr     x7, [x0, #128 * \j + 16 * \h + 232]
     sdot    v13.4s, v26.16b, v17.4b[1]      ; ldr     d24, [x0, #128 * \j + 16 * \h + 224]
     ushr    v27.16b, v25.16b, #4            ; prfm    pldl1keep, [x0, #128 * \j + 64 * \h + 2048]
     sdot    v14.4s, v26.16b, v18.4b[1]
@@ -47,7 +49,8 @@
     sdot    v14.4s, v27.16b, v22.4b[1]      ; ldr     d19, [x12, #32 * \j + 8]
     sdot    v15.4s, v27.16b, v23.4b[1]      ; ldr     d20, [x9, #32 * \j + 24]
 
-    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     x7, [x0, #128 * \j + 16 * \h + 264] // k 8-11, 24-27
+    // k 8-11, 24-27
+    sdot    v12.4s, v26.16b, v16.4b[0]      ; ldr     x7, [x0, #128 * \j + 16 * \h + 264]
     sdot    v13.4s, v26.16b, v17.4b[0]      ; ldr     d25, [x0, #128 * \j + 16 * \h + 256]
     ushr    v27.16b, v24.16b, #4            ; ldr     d21, [x10, #32 * \j + 24]
     sdot    v14.4s, v26.16b, v18.4b[0]      ; ldr     d22, [x11, #32 * \j + 24]
@@ -58,7 +61,8 @@
     sdot    v14.4s, v27.16b, v22.4b[0]
     sdot    v15.4s, v27.16b, v23.4b[0]
 
-    sdot    v12.4s, v26.16b, v16.4b[1]      ; ldr     x7, [x0, #\next + 8]       // k 12-15, 28-31
+    // k 12-15, 28-31
+    sdot    v12.4s, v26.16b, v16.4b[1]      ; ldr     x7, [x0, #\next + 8]
     sdot    v13.4s, v26.16b, v17.4b[1]      ; ldr     d24, [x0, #\next]
     ushr    v27.16b, v25.16b, #4
     sdot    v14.4s, v26.16b, v18.4b[1]
@@ -90,7 +94,8 @@
     sdot    v13.4s, v25.16b, v21.4b[1]
     sdot    v14.4s, v25.16b, v22.4b[1]
     sdot    v15.4s, v25.16b, v23.4b[1]
-    fcvtl   v26.4s, v26.4h                  ; ldr     s20, [x9, #272]            // activation scales
+    // activation scales
+    fcvtl   v26.4s, v26.4h                  ; ldr     s20, [x9, #272]
     fcvtl   v27.4s, v27.4h                  ; ldr     s21, [x10, #272]
     shl     v12.4s, v12.4s, #7              ; ldr     s22, [x11, #272]
     shl     v13.4s, v13.4s, #7              ; ldr     s23, [x12, #272]

@@ -60,21 +60,21 @@
     movi    v\n\().4s, #0
     .endr
 
-6:  and     v28.16b, v27.16b, v29.16b       ; fmov    d14, x3                 // u_0 of rows 0-3
-    and     v31.16b, v25.16b, v29.16b       ; ins     v12.d[1], x1            // u_1
+6:  and     v28.16b, v27.16b, v29.16b       ; fmov    d14, x3           // u_0 of rows 0-3
+    and     v31.16b, v25.16b, v29.16b       ; ins     v12.d[1], x1      // u_1
     sri     v27.16b, v25.16b, #3            ; fmov    d15, x4
     shl     v25.16b, v25.16b, #2            ; ins     v13.d[1], x2
-    ushr    v27.16b, v27.16b, #3            ; ins     v14.d[1], x3            // u_5
+    ushr    v27.16b, v27.16b, #3            ; ins     v14.d[1], x3      // u_5
     sdot    v12.4s, v28.16b, v16.4b[0]      ; ins     v15.d[1], x4
     sdot    v13.4s, v28.16b, v17.4b[0]      ; ldr     x7, [x0, #72]
     sdot    v14.4s, v28.16b, v18.4b[0]      ; subs    x6, x6, #1
     sdot    v15.4s, v28.16b, v19.4b[0]      ; csel    x13, x13, xzr, ne
-    and     v28.16b, v26.16b, v29.16b       ; ldr     d24, [x0, #64]          // u_4
+    and     v28.16b, v26.16b, v29.16b       ; ldr     d24, [x0, #64]    // u_4
     sdot    v12.4s, v31.16b, v16.4b[1]      ; ins     v24.d[1], x7
     sdot    v13.4s, v31.16b, v17.4b[1]      ; ldr     d20, [x9, #16]
     sdot    v14.4s, v31.16b, v18.4b[1]      ; ldr     d21, [x10, #16]
     sdot    v15.4s, v31.16b, v19.4b[1]      ; ldr     d22, [x11, #16]
-    and     v31.16b, v24.16b, v29.16b       ; ldr     d23, [x12, #16]         // u_2
+    and     v31.16b, v24.16b, v29.16b       ; ldr     d23, [x12, #16]   // u_2
     sdot    v12.4s, v27.16b, v20.4b[1]      ; ldr     x7, [x0, #104]
     sdot    v13.4s, v27.16b, v21.4b[1]      ; csel    x14, x14, xzr, ne
     sdot    v14.4s, v27.16b, v22.4b[1]      ; prfm    pldl1keep, [x0, #2048]
@@ -84,7 +84,7 @@
     sdot    v14.4s, v28.16b, v22.4b[0]      ; prfm    pldl1keep, [x0, #2176]
     sdot    v15.4s, v28.16b, v23.4b[0]
 
-    and     v28.16b, v27.16b, v29.16b       ; ldr     d16, [x9, #8]           // u_3
+    and     v28.16b, v27.16b, v29.16b       ; ldr     d16, [x9, #8]     // u_3
     sri     v24.16b, v27.16b, #3            ; ldr     d17, [x10, #8]
     shl     v27.16b, v27.16b, #2            ; ldr     d18, [x11, #8]
     sdot    v12.4s, v31.16b, v16.4b[0]      ; ldr     d19, [x12, #8]
@@ -92,14 +92,14 @@
     sdot    v14.4s, v31.16b, v18.4b[0]
     sdot    v15.4s, v31.16b, v19.4b[0]
     sri     v25.16b, v27.16b, #1
-    ushr    v24.16b, v24.16b, #3            ; ldr     d30, [x0, #160]         // u_6
+    ushr    v24.16b, v24.16b, #3            ; ldr     d30, [x0, #160]   // u_6
     sdot    v12.4s, v28.16b, v16.4b[1]      ; ldr     d20, [x9, #24]
     sdot    v13.4s, v28.16b, v17.4b[1]      ; ldr     d21, [x10, #24]
     sdot    v14.4s, v28.16b, v18.4b[1]      ; ldr     d22, [x11, #24]
     sdot    v15.4s, v28.16b, v19.4b[1]      ; ldr     d23, [x12, #24]
     sri     v26.16b, v25.16b, #3            ; ldr     s8, [x9, #32]
     fcvtl   v30.4s, v30.4h                  ; ldr     s9, [x10, #32]
-    ushr    v26.16b, v26.16b, #3            ; ldr     s10, [x11, #32]         // u_7
+    ushr    v26.16b, v26.16b, #3            ; ldr     s10, [x11, #32]   // u_7
     sdot    v12.4s, v24.16b, v20.4b[0]      ; ldr     s11, [x12, #32]
     sdot    v13.4s, v24.16b, v21.4b[0]      ; ldr     d16, [x9]
     sdot    v14.4s, v24.16b, v22.4b[0]      ; ldr     d17, [x10]
@@ -109,7 +109,7 @@
     sdot    v14.4s, v26.16b, v22.4b[1]      ; ldr     d21, [x10, #16]
     sdot    v15.4s, v26.16b, v23.4b[1]      ; ldr     d22, [x11, #16]
 
-    fmul    v8.4s, v30.4s, v8.s[0]          ; ldr     x7, [x0, #24]           // d * activation scale
+    fmul    v8.4s, v30.4s, v8.s[0]          ; ldr     x7, [x0, #24]     // d * activation scale
     fmul    v9.4s, v30.4s, v9.s[0]          ; ldr     d23, [x12, #16]
     fmul    v10.4s, v30.4s, v10.s[0]        ; ldr     d27, [x0, #16]
     fmul    v11.4s, v30.4s, v11.s[0]        ; ldr     x8, [x0, #56]
@@ -122,21 +122,21 @@
     fmla    v2.4s, v14.4s, v10.4s           ; fmov    d12, x1
     fmla    v3.4s, v15.4s, v11.4s           ; fmov    d13, x2
 
-    and     v28.16b, v27.16b, v29.16b       ; fmov    d14, x3                 // u_0 of rows 4-7
-    and     v31.16b, v25.16b, v29.16b       ; ins     v12.d[1], x1            // u_1
+    and     v28.16b, v27.16b, v29.16b       ; fmov    d14, x3           // u_0 of rows 4-7
+    and     v31.16b, v25.16b, v29.16b       ; ins     v12.d[1], x1      // u_1
     sri     v27.16b, v25.16b, #3            ; fmov    d15, x4
     shl     v25.16b, v25.16b, #2            ; ins     v13.d[1], x2
-    ushr    v27.16b, v27.16b, #3            ; ins     v14.d[1], x3            // u_5
+    ushr    v27.16b, v27.16b, #3            ; ins     v14.d[1], x3      // u_5
     sdot    v12.4s, v28.16b, v16.4b[0]      ; ins     v15.d[1], x4
     sdot    v13.4s, v28.16b, v17.4b[0]      ; ldr     x7, [x0, #88]
     sdot    v14.4s, v28.16b, v18.4b[0]      ; ldr     d30, [x0, #168]
     sdot    v15.4s, v28.16b, v19.4b[0]      ; ldr     s8, [x9, #32]
-    and     v28.16b, v26.16b, v29.16b       ; ldr     d24, [x0, #80]          // u_4
+    and     v28.16b, v26.16b, v29.16b       ; ldr     d24, [x0, #80]    // u_4
     sdot    v12.4s, v31.16b, v16.4b[1]      ; ins     v24.d[1], x7
     sdot    v13.4s, v31.16b, v17.4b[1]      ; ldr     d16, [x9, #8]
     sdot    v14.4s, v31.16b, v18.4b[1]      ; ldr     d17, [x10, #8]
     sdot    v15.4s, v31.16b, v19.4b[1]      ; ldr     d18, [x11, #8]
-    and     v31.16b, v24.16b, v29.16b       ; ldr     d19, [x12, #8]          // u_2
+    and     v31.16b, v24.16b, v29.16b       ; ldr     d19, [x12, #8]    // u_2
     sdot    v12.4s, v27.16b, v20.4b[1]      ; ldr     x7, [x0, #120]
     sdot    v13.4s, v27.16b, v21.4b[1]      ; ldr     s9, [x10, #32]
     sdot    v14.4s, v27.16b, v22.4b[1]      ; ldr     s10, [x11, #32]
@@ -146,7 +146,7 @@
     sdot    v14.4s, v28.16b, v22.4b[0]      ; ldr     d21, [x10, #24]
     sdot    v15.4s, v28.16b, v23.4b[0]      ; ldr     d22, [x11, #24]
 
-    and     v28.16b, v27.16b, v29.16b       ; ldr     d23, [x12, #24]         // u_3
+    and     v28.16b, v27.16b, v29.16b       ; ldr     d23, [x12, #24]   // u_3
     sri     v24.16b, v27.16b, #3            ; ldr     s11, [x12, #32]
     shl     v27.16b, v27.16b, #2            ; add     x0, x0, x13
     sdot    v12.4s, v31.16b, v16.4b[0]      ; add     x9, x9, x14
@@ -154,14 +154,14 @@
     sdot    v14.4s, v31.16b, v18.4b[0]      ; add     x11, x11, x14
     sdot    v15.4s, v31.16b, v19.4b[0]      ; add     x12, x12, x14
     sri     v25.16b, v27.16b, #1            ; ldr     w1, [x9, #40]
-    ushr    v24.16b, v24.16b, #3            ; ldr     w2, [x10, #40]          // u_6
+    ushr    v24.16b, v24.16b, #3            ; ldr     w2, [x10, #40]    // u_6
     sdot    v12.4s, v28.16b, v16.4b[1]      ; ldr     w3, [x11, #40]
     sdot    v13.4s, v28.16b, v17.4b[1]      ; ldr     w4, [x12, #40]
     sdot    v14.4s, v28.16b, v18.4b[1]      ; neg     w1, w1, lsl #4
     sdot    v15.4s, v28.16b, v19.4b[1]      ; neg     w2, w2, lsl #4
     sri     v26.16b, v25.16b, #3            ; neg     w3, w3, lsl #4
     fcvtl   v30.4s, v30.4h                  ; neg     w4, w4, lsl #4
-    ushr    v26.16b, v26.16b, #3            ; bfi     x1, x1, #32, #32        // u_7
+    ushr    v26.16b, v26.16b, #3            ; bfi     x1, x1, #32, #32  // u_7
     sdot    v12.4s, v24.16b, v20.4b[0]      ; bfi     x2, x2, #32, #32
     sdot    v13.4s, v24.16b, v21.4b[0]      ; bfi     x3, x3, #32, #32
     sdot    v14.4s, v24.16b, v22.4b[0]      ; bfi     x4, x4, #32, #32
@@ -171,7 +171,7 @@
     sdot    v14.4s, v26.16b, v22.4b[1]      ; ldr     d18, [x11]
     sdot    v15.4s, v26.16b, v23.4b[1]      ; ldr     x7, [x0, #8]
 
-    fmul    v8.4s, v30.4s, v8.s[0]          ; ldr     d19, [x12]              // d * activation scale
+    fmul    v8.4s, v30.4s, v8.s[0]          ; ldr     d19, [x12]        // d * activation scale
     fmul    v9.4s, v30.4s, v9.s[0]          ; ldr     d27, [x0]
     fmul    v10.4s, v30.4s, v10.s[0]        ; ldr     x8, [x0, #40]
     fmul    v11.4s, v30.4s, v11.s[0]        ; ins     v27.d[1], x7

@@ -41,7 +41,7 @@
     movi    v\n\().4s, #0
     .endr
 
-6:  sdot    v12.4s, v24.16b, v16.4b[0]      ; fmov    d15, xzr                // k 0-3
+6:  sdot    v12.4s, v24.16b, v16.4b[0]      ; fmov    d15, xzr          // k 0-3
     sdot    v13.4s, v24.16b, v17.4b[0]      ; fmov    d20, xzr
     sdot    v14.4s, v24.16b, v18.4b[0]      ; fmov    d21, xzr
     sdot    v15.4s, v24.16b, v19.4b[0]      ; fmov    d22, xzr
@@ -50,7 +50,7 @@
     sdot    v22.4s, v26.16b, v18.4b[0]      ; ldr     x8, [x0, #72]
     sdot    v23.4s, v26.16b, v19.4b[0]      ; ins     v27.d[1], x7
 
-    sdot    v12.4s, v25.16b, v16.4b[1]      ; ldr     x7, [x0, #88]           // k 4-7
+    sdot    v12.4s, v25.16b, v16.4b[1]      ; ldr     x7, [x0, #88]     // k 4-7
     sdot    v13.4s, v25.16b, v17.4b[1]      ; ldr     d24, [x0, #64]
     sdot    v14.4s, v25.16b, v18.4b[1]      ; ins     v24.d[1], x8
     sdot    v15.4s, v25.16b, v19.4b[1]      ; ldr     d26, [x0, #80]
@@ -59,7 +59,7 @@
     sdot    v22.4s, v27.16b, v18.4b[1]      ; ldr     d17, [x10, #8]
     sdot    v23.4s, v27.16b, v19.4b[1]      ; ldr     d18, [x11, #8]
 
-    sdot    v12.4s, v24.16b, v16.4b[0]      ; ldr     d19, [x12, #8]          // k 8-11
+    sdot    v12.4s, v24.16b, v16.4b[0]      ; ldr     d19, [x12, #8]    // k 8-11
     sdot    v13.4s, v24.16b, v17.4b[0]      ; ldr     x8, [x0, #104]
     sdot    v14.4s, v24.16b, v18.4b[0]      ; subs    x6, x6, #1
     sdot    v15.4s, v24.16b, v19.4b[0]      ; ldr     d25, [x0, #96]
@@ -69,7 +69,7 @@
     sdot    v23.4s, v26.16b, v19.4b[0]      ; ldr     x8, [x0, #136]
     prfm    pldl1keep, [x0, #2048]          ; ins     v27.d[1], x7
 
-    sdot    v12.4s, v25.16b, v16.4b[1]      ; ldr     x7, [x0, #152]          // k 12-15
+    sdot    v12.4s, v25.16b, v16.4b[1]      ; ldr     x7, [x0, #152]    // k 12-15
     sdot    v13.4s, v25.16b, v17.4b[1]      ; ldr     d24, [x0, #128]
     sdot    v14.4s, v25.16b, v18.4b[1]      ; ins     v24.d[1], x8
     sdot    v15.4s, v25.16b, v19.4b[1]      ; ldr     d26, [x0, #144]
@@ -78,7 +78,7 @@
     sdot    v22.4s, v27.16b, v18.4b[1]      ; ldr     d17, [x10, #16]
     sdot    v23.4s, v27.16b, v19.4b[1]      ; ldr     d18, [x11, #16]
 
-    sdot    v12.4s, v24.16b, v16.4b[0]      ; ldr     d19, [x12, #16]         // k 16-19
+    sdot    v12.4s, v24.16b, v16.4b[0]      ; ldr     d19, [x12, #16]   // k 16-19
     sdot    v13.4s, v24.16b, v17.4b[0]      ; ldr     x8, [x0, #168]
     sdot    v14.4s, v24.16b, v18.4b[0]      ; csel    x13, x13, xzr, ne
     sdot    v15.4s, v24.16b, v19.4b[0]      ; ldr     d25, [x0, #160]
@@ -88,7 +88,7 @@
     prfm    pldl1keep, [x0, #2112]          ; ldr     x8, [x0, #200]
     sdot    v23.4s, v26.16b, v19.4b[0]      ; ins     v27.d[1], x7
 
-    sdot    v12.4s, v25.16b, v16.4b[1]      ; ldr     x7, [x0, #216]          // k 20-23
+    sdot    v12.4s, v25.16b, v16.4b[1]      ; ldr     x7, [x0, #216]    // k 20-23
     sdot    v13.4s, v25.16b, v17.4b[1]      ; ldr     d24, [x0, #192]
     sdot    v14.4s, v25.16b, v18.4b[1]      ; ins     v24.d[1], x8
     sdot    v15.4s, v25.16b, v19.4b[1]      ; ldr     d26, [x0, #208]
@@ -97,7 +97,7 @@
     sdot    v22.4s, v27.16b, v18.4b[1]      ; ldr     d17, [x10, #24]
     sdot    v23.4s, v27.16b, v19.4b[1]      ; ldr     d18, [x11, #24]
 
-    sdot    v12.4s, v24.16b, v16.4b[0]      ; ldr     d19, [x12, #24]         // k 24-27
+    sdot    v12.4s, v24.16b, v16.4b[0]      ; ldr     d19, [x12, #24]   // k 24-27
     sdot    v13.4s, v24.16b, v17.4b[0]      ; ldr     x7, [x0, #232]
     sdot    v14.4s, v24.16b, v18.4b[0]      ; ldr     d28, [x0, #256]
     sdot    v15.4s, v24.16b, v19.4b[0]      ; ldr     d29, [x0, #264]
@@ -109,7 +109,7 @@
     fcvtl   v28.4s, v28.4h                  ; prfm    pldl1keep, [x0, #2176]
     fcvtl   v29.4s, v29.4h                  ; ldr     d27, [x0, #240]
 
-    sdot    v12.4s, v25.16b, v16.4b[1]      ; ins     v27.d[1], x7            // k 28-31
+    sdot    v12.4s, v25.16b, v16.4b[1]      ; ins     v27.d[1], x7      // k 28-31
     sdot    v13.4s, v25.16b, v17.4b[1]      ; prfm    pldl1keep, [x0, #2240]
     sdot    v14.4s, v25.16b, v18.4b[1]      ; ldr     s8, [x9, #32]
     sdot    v15.4s, v25.16b, v19.4b[1]      ; ldr     s9, [x10, #32]

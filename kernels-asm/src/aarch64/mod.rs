@@ -80,6 +80,8 @@ gemm_asm!("gemm_q4_1_neon_dotprod.S");
 gemm_asm!("gemm_q5_0_neon_dotprod.S");
 gemm_asm!("gemm_q8_0_neon_dotprod.S");
 gemm_asm!("gemm_q4_k_neon_dotprod.S");
+gemm_asm!("gemm_q5_k_neon_dotprod.S");
+gemm_asm!("gemm_q6_k_neon_dotprod.S");
 
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
 macro_rules! gemv {
@@ -150,4 +152,6 @@ gemm! {
     gemm_q5_0_neon_dotprod
     gemm_q8_0_neon_dotprod
     gemm_q4_k_neon_dotprod
+    gemm_q5_k_neon_dotprod
+    gemm_q6_k_neon_dotprod
 }
