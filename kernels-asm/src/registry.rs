@@ -155,6 +155,12 @@ pub static KERNELS: &[Kernel] = &[
     gemm("gemm_q5_k_neon_dotprod", Dotprod, 30, Q5_K, aarch64::gemm_q5_k_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
     gemm("gemm_q6_k_neon_dotprod", Dotprod, 30, Q6_K, aarch64::gemm_q6_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_0_neon_i8mm", I8mm, 40, Q4_0, aarch64::gemm_q4_0_neon_i8mm),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_1_neon_i8mm", I8mm, 40, Q4_1, aarch64::gemm_q4_1_neon_i8mm),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q8_0_neon_i8mm", I8mm, 40, Q8_0, aarch64::gemm_q8_0_neon_i8mm),
 ];
 
 const fn gemv(

@@ -73,6 +73,16 @@ macro_rules! gemm_asm {
             options(raw)
         );
     };
+    (i8mm, $file:literal) => {
+        global_asm!(
+            concat!(
+                include_str!("gemm.inc"),
+                include_str!("gemm_i8mm.inc"),
+                include_str!($file)
+            ),
+            options(raw)
+        );
+    };
 }
 
 gemm_asm!("gemm_q4_0_neon_dotprod.S");
@@ -82,6 +92,10 @@ gemm_asm!("gemm_q8_0_neon_dotprod.S");
 gemm_asm!("gemm_q4_k_neon_dotprod.S");
 gemm_asm!("gemm_q5_k_neon_dotprod.S");
 gemm_asm!("gemm_q6_k_neon_dotprod.S");
+
+gemm_asm!(i8mm, "gemm_q4_0_neon_i8mm.S");
+gemm_asm!(i8mm, "gemm_q4_1_neon_i8mm.S");
+gemm_asm!(i8mm, "gemm_q8_0_neon_i8mm.S");
 
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
 macro_rules! gemv {
@@ -154,4 +168,8 @@ gemm! {
     gemm_q4_k_neon_dotprod
     gemm_q5_k_neon_dotprod
     gemm_q6_k_neon_dotprod
+
+    gemm_q4_0_neon_i8mm
+    gemm_q4_1_neon_i8mm
+    gemm_q8_0_neon_i8mm
 }
