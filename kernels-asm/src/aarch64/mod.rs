@@ -96,6 +96,7 @@ gemm_asm!("gemm_q6_k_neon_dotprod.S");
 gemm_asm!(i8mm, "gemm_q4_0_neon_i8mm.S");
 gemm_asm!(i8mm, "gemm_q4_1_neon_i8mm.S");
 gemm_asm!(i8mm, "gemm_q8_0_neon_i8mm.S");
+gemm_asm!(i8mm, "gemm_q4_k_neon_i8mm.S");
 
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
 macro_rules! gemv {
@@ -172,4 +173,5 @@ gemm! {
     gemm_q4_0_neon_i8mm
     gemm_q4_1_neon_i8mm
     gemm_q8_0_neon_i8mm
+    gemm_q4_k_neon_i8mm
 }
