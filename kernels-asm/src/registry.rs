@@ -163,6 +163,8 @@ pub static KERNELS: &[Kernel] = &[
     gemm("gemm_q8_0_neon_i8mm", I8mm, 40, Q8_0, aarch64::gemm_q8_0_neon_i8mm),
     #[cfg(target_arch = "aarch64")]
     gemm("gemm_q4_k_neon_i8mm", I8mm, 40, Q4_K, aarch64::gemm_q4_k_neon_i8mm),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q5_k_neon_i8mm", I8mm, 40, Q5_K, aarch64::gemm_q5_k_neon_i8mm),
 ];
 
 const fn gemv(

@@ -11,8 +11,8 @@
 // v24-v27 weights | v28 mask | x0 weights of this record | x6 records left
 // x9-x12 activations of this record
 //
-// No model of a core with SMMLA is at hand. Vector operations per record: 104, 0.102 per weight
-// and vector; 106 with SDOT.
+// No model of a core with SMMLA is at hand. Vector operations per record and four vectors: 96, and
+// 8 that clear registers; with SDOT 106.
     .arch_extension i8mm
     .pushsection .text.gemm_q4_0_neon_i8mm, "ax", %progbits
     .p2align 6

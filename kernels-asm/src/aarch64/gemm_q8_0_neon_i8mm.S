@@ -10,8 +10,8 @@
 // v24-v27 weights | x0 weights of this record | x6 records left
 // x9-x12 activations of this record
 //
-// No model of a core with SMMLA is at hand. Vector operations per record: 96, 0.094 per weight
-// and vector; 90 with SDOT.
+// No model of a core with SMMLA is at hand. Vector operations per record and four vectors: 88, and
+// 8 that clear registers; with SDOT 90.
     .arch_extension i8mm
     .pushsection .text.gemm_q8_0_neon_i8mm, "ax", %progbits
     .p2align 6

@@ -97,6 +97,7 @@ gemm_asm!(i8mm, "gemm_q4_0_neon_i8mm.S");
 gemm_asm!(i8mm, "gemm_q4_1_neon_i8mm.S");
 gemm_asm!(i8mm, "gemm_q8_0_neon_i8mm.S");
 gemm_asm!(i8mm, "gemm_q4_k_neon_i8mm.S");
+gemm_asm!(i8mm, "gemm_q5_k_neon_i8mm.S");
 
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
 macro_rules! gemv {
@@ -174,4 +175,5 @@ gemm! {
     gemm_q4_1_neon_i8mm
     gemm_q8_0_neon_i8mm
     gemm_q4_k_neon_i8mm
+    gemm_q5_k_neon_i8mm
 }
