@@ -110,6 +110,48 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_q5_k_avx2", Avx2, 20, Q5_K, x86_64::gemv_q5_k_avx2),
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_q6_k_avx2", Avx2, 20, Q6_K, x86_64::gemv_q6_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_0_avx2", Avx2, 20, Q4_0, x86_64::gemm_q4_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_1_avx2", Avx2, 20, Q4_1, x86_64::gemm_q4_1_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_0_avx2", Avx2, 20, Q5_0, x86_64::gemm_q5_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q8_0_avx2", Avx2, 20, Q8_0, x86_64::gemm_q8_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_k_avx2", Avx2, 20, Q4_K, x86_64::gemm_q4_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_k_avx2", Avx2, 20, Q5_K, x86_64::gemm_q5_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q6_k_avx2", Avx2, 20, Q6_K, x86_64::gemm_q6_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_0_avx_vnni", AvxVnni, 30, Q4_0, x86_64::gemm_q4_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_1_avx_vnni", AvxVnni, 30, Q4_1, x86_64::gemm_q4_1_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_0_avx_vnni", AvxVnni, 30, Q5_0, x86_64::gemm_q5_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q8_0_avx_vnni", AvxVnni, 30, Q8_0, x86_64::gemm_q8_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_k_avx_vnni", AvxVnni, 30, Q4_K, x86_64::gemm_q4_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_k_avx_vnni", AvxVnni, 30, Q5_K, x86_64::gemm_q5_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q6_k_avx_vnni", AvxVnni, 30, Q6_K, x86_64::gemm_q6_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_0_avx512_vnni", Avx512Vnni, 40, Q4_0, x86_64::gemm_q4_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_1_avx512_vnni", Avx512Vnni, 40, Q4_1, x86_64::gemm_q4_1_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_0_avx512_vnni", Avx512Vnni, 40, Q5_0, x86_64::gemm_q5_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q8_0_avx512_vnni", Avx512Vnni, 40, Q8_0, x86_64::gemm_q8_0_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_k_avx512_vnni", Avx512Vnni, 40, Q4_K, x86_64::gemm_q4_k_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_k_avx512_vnni", Avx512Vnni, 40, Q5_K, x86_64::gemm_q5_k_avx512_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q6_k_avx512_vnni", Avx512Vnni, 40, Q6_K, x86_64::gemm_q6_k_avx512_vnni),
 
     #[cfg(target_arch = "aarch64")]
     vector("vector_neon", Neon, 20, &vector::NEON),
@@ -182,7 +224,7 @@ const fn gemv(
     }
 }
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 const fn gemm(
     name: &'static str,
     isa: Isa,

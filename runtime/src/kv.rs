@@ -5,7 +5,7 @@
 //! needs no sum across lanes; in q8_0 that is the order among and inside its tiles ([`Q8Tile`]).
 //! Keys have a format, values have one, and the cache reports the bytes of each to the plan.
 
-use crate::arena::{ArenaError, Kv, Open, rounded};
+use crate::arena::{ArenaError, Chunks, Kv, Open, rounded};
 use crate::model::Config;
 use core::fmt;
 use kernels_asm::activation::ActivationFormat::Per32;
@@ -98,6 +98,89 @@ impl<'k> Storage<'k> {
     }
 }
 
+impl Storage<'_> {
+    /// The heads of one of `layers`, one by one.
+    fn heads(&mut self, layers: usize, layer: usize, heads: usize) -> Heads<'_> {
+        fn chunks<T>(all: &mut [T], layers: usize, layer: usize, heads: usize) -> Chunks<'_, T> {
+            let size = all.len() / layers;
+            Chunks::new(&mut all[layer * size..][..size], size / heads)
+        }
+        match self {
+            Storage::F32(all) => Heads::F32(chunks(all, layers, layer, heads)),
+            Storage::F16(all) => Heads::F16(chunks(all, layers, layer, heads)),
+            Storage::Q8_0(all) => Heads::Q8_0(chunks(all, layers, layer, heads)),
+        }
+    }
+}
+
+/// The heads of a layer's keys, or values.
+enum Heads<'k> {
+    F32(Chunks<'k, f32>),
+    F16(Chunks<'k, u16>),
+    Q8_0(Chunks<'k, Q8Tile>),
+}
+
+/// Stores the keys and values of successive positions of one layer, once.
+pub struct Store<'k> {
+    keys: Heads<'k>,
+    values: Heads<'k>,
+    capacity: usize,
+    width: usize,
+    dim: usize,
+}
+
+impl Store<'_> {
+    /// Stores keys and values, each `[tokens][kv_heads][dim]`, from `position` on. The members of a
+    /// team may do this together: each head is taken by one of them.
+    pub fn run(&self, kernels: &Kernels, position: usize, keys: &[f32], values: &[f32]) {
+        let (capacity, dim) = (self.capacity, self.dim);
+        assert!(
+            position + keys.len() / self.width <= capacity,
+            "positions inside the context"
+        );
+        let mut half = [0u16; DIM_MAX];
+        let half = &mut half[..dim];
+        match &self.keys {
+            Heads::F32(heads) => self.each(heads, keys, |head, token, key| {
+                scatter_key(head, position + token, key);
+            }),
+            Heads::F16(heads) => self.each(heads, keys, |head, token, key| {
+                kernels.to_f16(key, half);
+                scatter_key(head, position + token, half);
+            }),
+            Heads::Q8_0(heads) => self.each(heads, keys, |head, token, key| {
+                quantize_key(kernels, head, position + token, key);
+            }),
+        }
+        match &self.values {
+            Heads::F32(heads) => self.each(heads, values, |head, token, value| {
+                scatter_value(head, capacity, position + token, value);
+            }),
+            Heads::F16(heads) => self.each(heads, values, |head, token, value| {
+                kernels.to_f16(value, half);
+                scatter_value(head, capacity, position + token, half);
+            }),
+            Heads::Q8_0(heads) => self.each(heads, values, |head, token, value| {
+                quantize_value(kernels, head, position + token, value);
+            }),
+        }
+    }
+
+    /// Runs `store(head, token, numbers)` for every token of each head that this member gets.
+    fn each<T>(
+        &self,
+        heads: &Chunks<'_, T>,
+        rows: &[f32],
+        mut store: impl FnMut(&mut [T], usize, &[f32]),
+    ) {
+        while let Some((index, head)) = heads.claim() {
+            for (token, row) in rows.chunks_exact(self.width).enumerate() {
+                store(head, token, &row[index * self.dim..][..self.dim]);
+            }
+        }
+    }
+}
+
 /// Attention of the query heads that share a KV head.
 pub struct Attention<'a> {
     /// Query heads, `[heads][dim]`.
@@ -157,47 +240,15 @@ impl<'k> KvCache<'k> {
         })
     }
 
-    /// Stores the keys and values of one position, each `[kv_heads][dim]`.
-    pub fn store(
-        &mut self,
-        kernels: &Kernels,
-        layer: usize,
-        position: usize,
-        key: &[f32],
-        value: &[f32],
-    ) {
-        let (capacity, dim) = (self.capacity, self.dim);
-        assert!(position < capacity, "a position inside the context");
-        let (count, first) = (self.layers * self.kv_heads, layer * self.kv_heads);
-        let mut half = [0u16; DIM_MAX];
-        let half = &mut half[..dim];
-        for (head, key) in key.chunks_exact(dim).enumerate() {
-            let head = first + head;
-            match &mut self.keys {
-                Storage::F32(all) => scatter_key(head_mut(all, count, head), position, key),
-                Storage::F16(all) => {
-                    kernels.to_f16(key, half);
-                    scatter_key(head_mut(all, count, head), position, half);
-                }
-                Storage::Q8_0(all) => {
-                    quantize_key(kernels, head_mut(all, count, head), position, key);
-                }
-            }
-        }
-        for (head, value) in value.chunks_exact(dim).enumerate() {
-            let head = first + head;
-            match &mut self.values {
-                Storage::F32(all) => {
-                    scatter_value(head_mut(all, count, head), capacity, position, value);
-                }
-                Storage::F16(all) => {
-                    kernels.to_f16(value, half);
-                    scatter_value(head_mut(all, count, head), capacity, position, half);
-                }
-                Storage::Q8_0(all) => {
-                    quantize_value(kernels, head_mut(all, count, head), position, value);
-                }
-            }
+    /// What stores the keys and values of a layer.
+    pub fn store(&mut self, layer: usize) -> Store<'_> {
+        let (layers, heads) = (self.layers, self.kv_heads);
+        Store {
+            keys: self.keys.heads(layers, layer, heads),
+            values: self.values.heads(layers, layer, heads),
+            capacity: self.capacity,
+            width: heads * self.dim,
+            dim: self.dim,
         }
     }
 
@@ -249,12 +300,6 @@ impl<'k> KvCache<'k> {
             dim: self.dim,
         }
     }
-}
-
-/// The part of one of `count` heads.
-fn head_mut<T>(all: &mut [T], count: usize, head: usize) -> &mut [T] {
-    let size = all.len() / count;
-    &mut all[head * size..][..size]
 }
 
 /// Into `[position / 8][dim][8 positions]`.

@@ -5,7 +5,7 @@ use crate::inputs::{Activations, Integers, Rng, Scales, gguf_blocks};
 use crate::options::Options;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::pack::{pack_group, unpack_row};
-use kernels_asm::registry::{Gemv, Kernel, Operation};
+use kernels_asm::registry::{Gemm, Gemv, Kernel, Operation};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
@@ -16,7 +16,11 @@ const WARM_BYTES: usize = 256 << 10;
 /// Rows that one call computes: about what a thread gets of a layer's matrix.
 const ROWS_PER_CALL: usize = 1024;
 
-/// Prints a line for each GEMV, beside what a plain read of the same memory reaches.
+/// Vectors that a GEMM is timed with: a batch of a prompt.
+const TOKENS: usize = 64;
+
+/// Prints a line for each GEMV, beside what a plain read of the same memory reaches, and one for
+/// each GEMM, with the time for a weight and a vector.
 pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
     println!(
         "{:24} {:>9} {:>9} {:>9} {:>9} {:>6}",
@@ -27,14 +31,20 @@ pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
         "", "warm", "warm", "cold", "read", "share"
     );
     for kernel in kernels {
-        let Operation::Gemv(format, gemv) = kernel.operation else {
-            continue;
+        let (format, gemv) = match kernel.operation {
+            Operation::Gemv(format, gemv) => (format, gemv),
+            Operation::Gemm(format, gemm) => {
+                let ns_per_weight = time_gemm(format, gemm, options);
+                println!("{:24} {ns_per_weight:9.4}", kernel.name);
+                continue;
+            }
+            Operation::Vector(_) => continue,
         };
         let mut rng = Rng(options.seed);
         let input = Input::new(&mut rng, format);
         let warm_groups = (WARM_BYTES / input.group.len()).max(1);
         let warm = input.matrix(warm_groups);
-        let seconds = median(41, || input.call(gemv, &warm));
+        let seconds = median(41, 64, || input.call(gemv, &warm));
         let ns_per_weight = seconds * 1e9 / (warm_groups * 8 * COLUMNS) as f64;
         let warm_speed = warm.len() as f64 / seconds / 1e9;
 
@@ -55,6 +65,27 @@ pub fn run(kernels: impl Iterator<Item = &'static Kernel>, options: &Options) {
     }
 }
 
+/// The time of a GEMM for a weight and a vector, with the matrix in the L2 cache.
+fn time_gemm(format: WeightFormat, gemm: Gemm, options: &Options) -> f64 {
+    let input = Input::new(&mut Rng(options.seed), format);
+    let groups = (WARM_BYTES / input.group.len()).next_multiple_of(2);
+    let matrix = input.matrix(groups);
+    let activations = input.activations.repeat(TOKENS);
+    let mut out = vec![0.0; TOKENS * 8 * groups];
+    let (records, stride) = (COLUMNS / format.block_len(), input.activations.len());
+    let seconds = median(11, 4, || {
+        let (weights, x, out) = (matrix.as_ptr(), activations.as_ptr(), out.as_mut_ptr());
+        // SAFETY: the caller benches only kernels that this CPU has the features for; the buffers
+        // are as long as `groups`, `records` and `TOKENS` make them.
+        unsafe {
+            #[rustfmt::skip] // as the type has them
+            gemm(weights, groups, records, x, stride, TOKENS, out, 8 * groups);
+        }
+    });
+    black_box(&out);
+    seconds * 1e9 / (TOKENS * groups * 8 * COLUMNS) as f64
+}
+
 /// Prints how fast GGUF rows are packed, in bytes of the file, and unpacked, in floats.
 pub fn run_packing(options: &Options) {
     println!("{:24} {:>9} {:>9}", "", "MB/s", "Mfloat/s");
@@ -67,12 +98,12 @@ pub fn run_packing(options: &Options) {
         let rows = rows(&mut rng, format);
         let mut group = vec![0; format.group_bytes(COLUMNS)];
         let rows = rows.each_ref().map(|row| Some(row.as_slice()));
-        let seconds = median(41, || {
+        let seconds = median(41, 64, || {
             pack_group(format, rows, COLUMNS, black_box(&mut group))
         });
         let pack = (8 * blocks * format.block_bytes()) as f64 / seconds / 1e6;
         let mut floats = vec![0.0; COLUMNS];
-        let seconds = median(41, || {
+        let seconds = median(41, 64, || {
             unpack_row(format, &group, 3, COLUMNS, black_box(&mut floats))
         });
         let unpack = COLUMNS as f64 / seconds / 1e6;
@@ -161,10 +192,9 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-fn median(samples: usize, mut run: impl FnMut()) -> f64 {
-    // A sample is long against the clock's own cost.
-    const RUNS: usize = 64;
-    let mut sample = || time(|| (0..RUNS).for_each(|_| run())) / RUNS as f64;
+/// Of so many samples of `runs` runs, each of which is long against the clock's own cost.
+fn median(samples: usize, runs: usize, mut run: impl FnMut()) -> f64 {
+    let mut sample = || time(|| (0..runs).for_each(|_| run())) / runs as f64;
     middle(&mut (0..samples).map(|_| sample()).collect::<Vec<_>>())
 }
 

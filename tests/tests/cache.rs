@@ -85,7 +85,7 @@ fn attend(formats: [KvFormat; 2], change: impl Fn(usize, &[f32]) -> Vec<f32>) ->
             let seed = 2 * (layer * POSITIONS + position);
             let key = change(0, &numbers(seed, KV_HEADS * DIM));
             let value = change(1, &numbers(seed + 1, KV_HEADS * DIM));
-            cache.store(&kernels, layer, position, &key, &value);
+            cache.store(layer).run(&kernels, position, &key, &value);
         }
     }
     for (layer, head) in (0..LAYERS).flat_map(|layer| [(layer, 0), (layer, 1)]) {

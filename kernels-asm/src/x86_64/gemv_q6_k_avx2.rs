@@ -86,7 +86,7 @@ unsafe fn rows<const N: usize>(
 /// 96 bytes can be read at `at`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn load_six_bits(at: *const u8) -> [__m256i; 4] {
+pub(super) unsafe fn load_six_bits(at: *const u8) -> [__m256i; 4] {
     // Adding 32 to six bits of two's complement flips their top bit; that of the fourth weight is
     // bit 1 of the first byte.
     let flip = |bytes: __m256i, mask: u8| _mm256_xor_si256(bytes, _mm256_set1_epi8(mask as i8));

@@ -16,6 +16,7 @@
 use crate::pack::q4_k;
 use core::arch::x86_64::*;
 
+mod gemm;
 mod gemv_q4_0_avx2;
 mod gemv_q4_1_avx2;
 mod gemv_q4_k_avx2;
@@ -24,12 +25,14 @@ mod gemv_q5_k_avx2;
 mod gemv_q6_k_avx2;
 mod gemv_q8_0_avx2;
 
+pub use gemm::*;
 pub use gemv_q4_0_avx2::gemv_q4_0_avx2;
 pub use gemv_q4_1_avx2::gemv_q4_1_avx2;
 pub use gemv_q4_k_avx2::gemv_q4_k_avx2;
 pub use gemv_q5_0_avx2::gemv_q5_0_avx2;
 pub use gemv_q5_k_avx2::gemv_q5_k_avx2;
 pub use gemv_q6_k_avx2::gemv_q6_k_avx2;
+use gemv_q6_k_avx2::load_six_bits;
 pub use gemv_q8_0_avx2::gemv_q8_0_avx2;
 
 /// How far ahead to ask for weights, in bytes. The best differs: 1 to 1.3 KiB on a Zen 3, 2.5 to

@@ -39,15 +39,49 @@ impl<'a, T> Chunks<'a, T> {
     /// The next chunk and its number.
     pub fn claim(&self) -> Option<(usize, &'a mut [T])> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: `index` was given to this call alone.
+        Some((index, unsafe { self.part(index) }?))
+    }
+
+    /// Chunk `index`, if there is one.
+    ///
+    /// # Safety
+    /// It is asked for once.
+    unsafe fn part(&self, index: usize) -> Option<&'a mut [T]> {
         let start = index
             .checked_mul(self.chunk)
             .filter(|&start| start < self.len)?;
         let len = self.chunk.min(self.len - start);
-        // SAFETY: `start..start + len` is inside the slice (checked above), and `index` was given
-        // to this call alone, so no other chunk overlaps it.
-        Some((index, unsafe {
-            core::slice::from_raw_parts_mut(self.base.add(start), len)
-        }))
+        // SAFETY: `start..start + len` is inside the slice (checked above), and no other chunk
+        // overlaps it; the caller asks once.
+        Some(unsafe { core::slice::from_raw_parts_mut(self.base.add(start), len) })
+    }
+}
+
+/// Hands out the chunks of three slices that belong together.
+pub struct Trios<'a, A, B> {
+    first: Chunks<'a, A>,
+    second: Chunks<'a, B>,
+    third: Chunks<'a, B>,
+}
+
+impl<'a, A, B> Trios<'a, A, B> {
+    /// A trio for each chunk of the first; the other two may have fewer, or none.
+    pub fn new(first: Chunks<'a, A>, second: Chunks<'a, B>, third: Chunks<'a, B>) -> Self {
+        Trios {
+            first,
+            second,
+            third,
+        }
+    }
+
+    /// The next trio and its number; an empty chunk where a slice has none left.
+    pub fn claim(&self) -> Option<(usize, &'a mut [A], [&'a mut [B]; 2])> {
+        let (index, first) = self.first.claim()?;
+        // SAFETY: `index` was given to this call alone, and nobody else has the other two: they
+        // are claimed from in no other way than this.
+        let others = unsafe { [self.second.part(index), self.third.part(index)] };
+        Some((index, first, others.map(Option::unwrap_or_default)))
     }
 }
 

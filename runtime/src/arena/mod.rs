@@ -12,7 +12,7 @@
 
 mod claim;
 
-pub use claim::{Chunks, ColumnRange, Columns};
+pub use claim::{Chunks, ColumnRange, Columns, Trios};
 
 use crate::trace::{ScopeName, Trace};
 use core::cell::Cell;

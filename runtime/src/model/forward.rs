@@ -7,7 +7,7 @@
 use super::config::Config;
 use super::rope::RopeTable;
 use super::weights::{Embedding, Layer, Matrix, Sizes, Weights};
-use crate::arena::{ArenaError, Chunks, Columns, Forward, Open, rounded};
+use crate::arena::{ArenaError, Chunks, Columns, Forward, Open, Trios, rounded};
 use crate::kv::{Attention, KvCache};
 use crate::load::LoadError;
 use crate::profile::{Bucket, Profile};
@@ -158,25 +158,42 @@ struct Activations<'f> {
 }
 
 impl Activations<'_> {
-    /// Quantises rows of `columns` floats into the kinds that `readers` read.
+    /// Has `job` finish the row of each token, `columns` wide, and quantises it into the kinds that
+    /// `readers` read. Members take rows, unless there is but one.
     fn quantize<const N: usize>(
         &mut self,
+        team: &mut Team,
         kernels: &Kernels,
-        rows: &[f32],
+        rows: &mut [f32],
         columns: usize,
         readers: [&Matrix<'_>; N],
+        job: impl Fn(usize, &mut [f32]) + Sync,
     ) {
-        for (kind, records) in [(Per32, &mut *self.per_32), (Per256, &mut *self.per_256)] {
-            if readers
-                .iter()
-                .any(|matrix| matrix.format.activation() == kind)
-            {
-                let outs = records.chunks_exact_mut(kind.bytes(columns));
-                for (row, out) in rows.chunks_exact(columns).zip(outs) {
-                    kernels.quantize(kind, row, out);
+        let tokens = rows.len() / columns;
+        let records = |kind: ActivationFormat, records| {
+            let used = readers.iter().any(|of| of.format.activation() == kind);
+            let bytes = kind.bytes(columns);
+            let records: &mut [u8] = records;
+            Chunks::new(
+                &mut records[..usize::from(used) * tokens * bytes],
+                bytes.max(1),
+            )
+        };
+        let rows = Trios::new(
+            Chunks::new(rows, columns),
+            records(Per32, self.per_32),
+            records(Per256, self.per_256),
+        );
+        together(team, tokens, &|_| {
+            while let Some((token, row, [per_32, per_256])) = rows.claim() {
+                job(token, row);
+                for (kind, records) in [(Per32, per_32), (Per256, per_256)] {
+                    if !records.is_empty() {
+                        kernels.quantize(kind, row, records);
+                    }
                 }
             }
-        }
+        });
     }
 
     /// The records of the first `tokens` tokens for a matrix.
@@ -266,12 +283,12 @@ impl Engine<'_> {
         let (width, output) = (config.width, &weights.output);
         let (row, normed) = (&stream[token * width..][..width], &mut normed[..width]);
         kernels.rms_norm(row, weights.norm, config.norm_epsilon, normed);
-        activations.quantize(kernels, normed, width, [output]);
+        activations.quantize(team, kernels, normed, width, [output], |_, _| {});
         profile.lap(Bucket::Norm);
         let outputs = [(output, &mut **logits)];
         matmul(team, kernels, *trace, activations, 1, outputs);
         trace.during(Phase::Refine, || {
-            refine(kernels, output, activations, normed, logits);
+            refine(team, kernels, output, activations, normed, logits);
         });
         profile.lap(Bucket::Matmul);
         &mut logits[..config.vocabulary]
@@ -339,9 +356,12 @@ impl Engine<'_> {
         let tokens = stream.len() / config.width;
 
         let (weight, epsilon) = (layer.attention_norm, config.norm_epsilon);
-        norm_rows(kernels, stream, weight, epsilon, normed);
+        let width = config.width;
+        let norm = |token: usize, out: &mut [f32]| {
+            kernels.rms_norm(&stream[token * width..][..width], weight, epsilon, out);
+        };
         let readers = [&layer.query, &layer.key, &layer.value];
-        activations.quantize(kernels, normed, config.width, readers);
+        activations.quantize(team, kernels, normed, width, readers, norm);
         profile.lap(Bucket::Norm);
         let outputs = [
             (&layer.query, &mut **query),
@@ -351,15 +371,22 @@ impl Engine<'_> {
         matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
 
-        for token in 0..tokens {
-            let table = self.rope.position(position + token);
-            let (query_width, kv_width) = (config.query_width(), config.kv_width());
-            let key = &mut key[token * kv_width..][..kv_width];
-            kernels.rope(&mut query[token * query_width..][..query_width], table);
-            kernels.rope(key, table);
-            let value = &value[token * kv_width..][..kv_width];
-            cache.store(kernels, index, position + token, key, value);
-        }
+        let rows = Trios::new(
+            Chunks::new(query, config.query_width()),
+            Chunks::new(key, config.kv_width()),
+            Chunks::new(&mut [], 1),
+        );
+        together(team, tokens, &|_| {
+            while let Some((token, query, [key, _])) = rows.claim() {
+                let table = self.rope.position(position + token);
+                kernels.rope(query, table);
+                kernels.rope(key, table);
+            }
+        });
+        let store = cache.store(index);
+        together(team, tokens, &|_| {
+            store.run(kernels, position, key, value);
+        });
         profile.lap(Bucket::Rope);
 
         attend_all(
@@ -367,12 +394,13 @@ impl Engine<'_> {
         );
         profile.lap(Bucket::Attention);
 
-        activations.quantize(kernels, attended, config.query_width(), [&layer.output]);
+        let width = config.query_width();
+        activations.quantize(team, kernels, attended, width, [&layer.output], |_, _| {});
         profile.lap(Bucket::Norm);
         let outputs = [(&layer.output, &mut **normed)];
         matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
-        kernels.add(stream, normed);
+        add_rows(team, kernels, stream, normed, config.width);
         profile.lap(Bucket::Other);
     }
 
@@ -399,19 +427,26 @@ impl Engine<'_> {
         let tokens = stream.len() / config.width;
 
         let (weight, epsilon) = (layer.feed_forward_norm, config.norm_epsilon);
-        norm_rows(kernels, stream, weight, epsilon, normed);
-        activations.quantize(kernels, normed, config.width, [&layer.gate, &layer.up]);
+        let width = config.width;
+        let norm = |token: usize, out: &mut [f32]| {
+            kernels.rms_norm(&stream[token * width..][..width], weight, epsilon, out);
+        };
+        let readers = [&layer.gate, &layer.up];
+        activations.quantize(team, kernels, normed, width, readers, norm);
         profile.lap(Bucket::Norm);
         let outputs = [(&layer.gate, &mut **gate), (&layer.up, &mut **up)];
         matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
-        kernels.silu_mul(gate, up);
-        activations.quantize(kernels, gate, config.hidden, [&layer.down]);
+        let hidden = config.hidden;
+        let activate = |token: usize, gate: &mut [f32]| {
+            kernels.silu_mul(gate, &up[token * hidden..][..hidden]);
+        };
+        activations.quantize(team, kernels, gate, hidden, [&layer.down], activate);
         profile.lap(Bucket::Norm);
         let outputs = [(&layer.down, &mut **normed)];
         matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
-        kernels.add(stream, normed);
+        add_rows(team, kernels, stream, normed, config.width);
         profile.lap(Bucket::Other);
     }
 }
@@ -422,6 +457,7 @@ impl Engine<'_> {
 /// logit within [`REFINE_MARGIN`] of the greatest are multiplied with it. That is a few dozen rows
 /// as a rule; it spares the tokens that compete most of the error of 8-bit activations.
 fn refine(
+    team: &mut Team,
     kernels: &Kernels,
     output: &Matrix<'_>,
     activations: &mut Activations<'_>,
@@ -430,7 +466,8 @@ fn refine(
 ) {
     let format = output.format.activation();
     format.subtract(activations.rows(1, output), normed);
-    activations.quantize(kernels, normed, output.columns, [output]);
+    let columns = output.columns;
+    activations.quantize(team, kernels, normed, columns, [output], |_, _| {});
     let residual = activations.rows(1, output);
     let greatest = logits[..output.rows]
         .iter()
@@ -449,12 +486,23 @@ fn refine(
     }
 }
 
-/// RMSNorm of each row.
-fn norm_rows(kernels: &Kernels, rows: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
-    let width = weight.len();
-    for (row, out) in rows.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
-        kernels.rms_norm(row, weight, epsilon, out);
+/// Has the members of the team share the work on several tokens. For one the caller is faster alone.
+fn together(team: &mut Team, tokens: usize, job: &(dyn Fn(usize) + Sync)) {
+    match tokens {
+        1 => job(0),
+        _ => team.run(job),
     }
+}
+
+/// `stream += rows`.
+fn add_rows(team: &mut Team, kernels: &Kernels, stream: &mut [f32], rows: &[f32], width: usize) {
+    let tokens = stream.len() / width;
+    let stream = Chunks::new(stream, width);
+    together(team, tokens, &|_| {
+        while let Some((token, row)) = stream.claim() {
+            kernels.add(row, &rows[token * width..][..width]);
+        }
+    });
 }
 
 /// Multiplies several matrices with the same input, in one region: members take row ranges of the
@@ -469,7 +517,7 @@ fn matmul<const N: usize>(
 ) {
     let members = team.len();
     let jobs = outputs.map(|(matrix, out)| {
-        let step = rows_per_claim(matrix, tokens, members);
+        let step = rows_per_claim(matrix, kernels, tokens, members);
         (matrix, Columns::new(out, matrix.rows_padded(), step))
     });
     team.run(&|member| {
@@ -494,15 +542,15 @@ fn matmul<const N: usize>(
 }
 
 /// Rows that a member takes at a time: enough of them that claiming costs nothing, few enough that
-/// nobody is left waiting, and with several tokens no more than stay in the cache.
-fn rows_per_claim(matrix: &Matrix<'_>, tokens: usize, members: usize) -> usize {
+/// nobody is left waiting. Where several tokens are multiplied one by one, no more than stay in the
+/// cache; a kernel for several sees to that itself, and takes groups in pairs.
+fn rows_per_claim(matrix: &Matrix<'_>, kernels: &Kernels, tokens: usize, members: usize) -> usize {
     let groups = matrix.rows.div_ceil(8);
     let balanced = groups.div_ceil(if members == 1 { 1 } else { 4 * members });
-    let cached = CACHE_BLOCK_BYTES / matrix.format.group_bytes(matrix.columns);
-    let groups = if tokens > 1 {
-        balanced.min(cached)
-    } else {
-        balanced
+    let groups = match (tokens, kernels.gemm_kernel(matrix.format)) {
+        (..=1, _) => balanced,
+        (_, Some(_)) => balanced.next_multiple_of(2),
+        (_, None) => balanced.min(CACHE_BLOCK_BYTES / matrix.format.group_bytes(matrix.columns)),
     };
     8 * groups.max(1)
 }
