@@ -36,8 +36,8 @@ pub fn run() -> Result<()> {
     }
     // The development profile: optimised, and with overflow checks and debug assertions.
     step("tests", || cargo(&[&["test"], &host[..]].concat()))?;
-    // Kernels once more on Arm cores, without SDOT and with it.
-    for cpu in ["cortex-a53", "cortex-a76"] {
+    // Kernels once more on Arm cores: without SDOT, with it, and with SMMLA too.
+    for cpu in ["cortex-a53", "cortex-a76", "max"] {
         step(&format!("kernels on an emulated {cpu}"), || {
             emulated(
                 cpu,
