@@ -97,8 +97,8 @@
     fmul    v9.4s, v9.4s, v31.4s            ; mov     x10, \a1
     fmul    v10.4s, v10.4s, v31.4s          ; mov     x11, \a2
     fmul    v11.4s, v11.4s, v31.4s          ; mov     x12, \a3
-    fmla    v\f0\().4s, v8.4s, v20.s[0]
-    fmla    v\f1\().4s, v9.4s, v21.s[0]
+    fmla    v\f0\().4s, v8.4s, v20.s[0]     ; prfm    pldl1keep, [x0, #3584]
+    fmla    v\f1\().4s, v9.4s, v21.s[0]     ; prfm    pldl1keep, [x0, #3648]
     fmla    v\f2\().4s, v10.4s, v22.s[0]
     fmla    v\f3\().4s, v11.4s, v23.s[0]
     .endm

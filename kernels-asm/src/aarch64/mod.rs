@@ -25,7 +25,20 @@
 //! comparison, as the cores that they are for have no model here. Nothing but the speed depends on
 //! the order, and cores that reorder by themselves need none of it.
 //!
+//! # Several vectors
+//!
+//! A GEMM unpacks a register of weights once for four vectors, whose products take turns, so that
+//! no register waits for its last sum. `gemm.inc` has the loops over groups and tiles of four,
+//! keeps the callee-saved registers on the stack and calls the GEMV for one or two vectors that are
+//! left; a kernel's file has the tile. Float sums of eight rows take eight registers and the
+//! integer ones as many again, so most tiles go through a record twice, four rows at a time.
+//!
+//! `neon_i8mm` has SMMLA multiply two rows with two vectors; `gemm_i8mm.inc` says how that lies.
+//! Its cores reorder by themselves or have no model here, so nothing is arranged by cycles.
+//!
 //! # Registers
+//!
+//! Of a GEMV; a GEMM's file says its own.
 //!
 //! | | |
 //! |---|---|
@@ -41,10 +54,10 @@
 //! | v4, v5, ... | activations |
 //! | v16 - v31 | weights, and what each file says |
 //!
-//! Labels are `1` for a group, `2` for a record, `3` for the way out, `9` for a table. The kernels
-//! are leaves, do not touch the stack, x18 or a register that is the caller's, and read nothing
-//! outside their records. Macros are purged and the architecture extension is taken back at the
-//! end of a file: the assembler would carry both into the next.
+//! Labels are `1` for a group, `2` for a record, `3` for the way out, `9` for a table. The
+//! GEMVs are leaves and do not touch the stack, x13 - x18 or a register that is the caller's. No
+//! kernel reads anything outside its records. Macros are purged and the architecture extension is
+//! taken back at the end of a file: the assembler would carry both into the next.
 #![allow(unsafe_code)] // assembly; the contract is `registry::Gemv`
 
 use core::arch::global_asm;
