@@ -299,6 +299,30 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_tq1_0_neon_dotprod", Dotprod, 30, TQ1_0, aarch64::gemv_tq2_0_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
     gemv("gemv_tq2_0_neon_dotprod", Dotprod, 30, TQ2_0, aarch64::gemv_tq2_0_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_0_neon_dotprod", Dotprod, 30, Q4_0, aarch64::gemm_q4_0_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_1_neon_dotprod", Dotprod, 30, Q4_1, aarch64::gemm_q4_1_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q5_0_neon_dotprod", Dotprod, 30, Q5_0, aarch64::gemm_q5_0_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q8_0_neon_dotprod", Dotprod, 30, Q8_0, aarch64::gemm_q8_0_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_k_neon_dotprod", Dotprod, 30, Q4_K, aarch64::gemm_q4_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q5_k_neon_dotprod", Dotprod, 30, Q5_K, aarch64::gemm_q5_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q6_k_neon_dotprod", Dotprod, 30, Q6_K, aarch64::gemm_q6_k_neon_dotprod),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_0_neon_i8mm", I8mm, 40, Q4_0, aarch64::gemm_q4_0_neon_i8mm),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_1_neon_i8mm", I8mm, 40, Q4_1, aarch64::gemm_q4_1_neon_i8mm),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q8_0_neon_i8mm", I8mm, 40, Q8_0, aarch64::gemm_q8_0_neon_i8mm),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q4_k_neon_i8mm", I8mm, 40, Q4_K, aarch64::gemm_q4_k_neon_i8mm),
+    #[cfg(target_arch = "aarch64")]
+    gemm("gemm_q5_k_neon_i8mm", I8mm, 40, Q5_K, aarch64::gemm_q5_k_neon_i8mm),
 ];
 
 const fn gemv(
@@ -326,7 +350,7 @@ const fn a55(name: &'static str, format: WeightFormat, function: Gemv) -> Kernel
     }
 }
 
-#[cfg(target_arch = "x86_64")] // so far
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
 const fn gemm(
     name: &'static str,
     isa: Isa,

@@ -1,5 +1,7 @@
 //! The kernels that this CPU can run, against their references; and which a CPU gets.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use tests::run_arm64;
@@ -90,4 +92,28 @@ fn kernel_tuned_for_another_core_can_be_asked_for() {
         row(&list, tuned),
         format!("{tuned} dotprod cortex_a55 chosen")
     );
+}
+
+/// The assembler refuses SDOT and SMMLA without these directives.
+#[test]
+fn assembly_allows_the_instructions_of_its_tier_and_takes_them_back() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kernels-asm/src/aarch64");
+    let mut files = 0;
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let source = fs::read_to_string(&path).unwrap();
+        let found: Vec<&str> = source
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(".arch_extension "))
+            .collect();
+        let expected: &[&str] = match name {
+            _ if name.contains("_neon_dotprod") => &["dotprod", "nodotprod"],
+            _ if name.ends_with("_neon_i8mm") => &["i8mm", "noi8mm"],
+            _ => &[],
+        };
+        assert_eq!(found, expected, "{name}");
+        files += usize::from(path.extension().is_some_and(|extension| extension == "S"));
+    }
+    assert!(files >= 14, "{files} files of assembly");
 }

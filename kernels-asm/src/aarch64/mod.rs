@@ -29,7 +29,20 @@
 //! it to: `neon` files too, for comparison, as the cores that they are for have no model here.
 //! Nothing but the speed depends on the order.
 //!
+//! # Several vectors
+//!
+//! A GEMM unpacks a register of weights once for four vectors, whose products take turns, so that
+//! no register waits for its last sum. `gemm.inc` has the loops over groups and tiles of four,
+//! keeps the callee-saved registers on the stack and calls the GEMV for one or two vectors that are
+//! left; a kernel's file has the tile. Float sums of eight rows take eight registers and the
+//! integer ones as many again, so most tiles go through a record twice, four rows at a time.
+//!
+//! `neon_i8mm` has SMMLA multiply two rows with two vectors; `gemm_i8mm.inc` says how that lies.
+//! Its cores reorder by themselves or have no model here, so nothing is arranged by cycles.
+//!
 //! # Registers
+//!
+//! Of a GEMV; a GEMM's file says its own.
 //!
 //! | | |
 //! |---|---|
@@ -45,10 +58,10 @@
 //! | v4, v5, ... | activations |
 //! | v16 - v31 | weights, and what each file says |
 //!
-//! Labels are `1` for a group, `2` for a record, `3` for the way out, `9` for a table. The kernels
-//! are leaves, do not touch the stack, x18 or a register that is the caller's, and read nothing
-//! outside their records. Macros are purged and the architecture extension is taken back at the
-//! end of a file: the assembler would carry both into the next.
+//! Labels are `1` for a group, `2` for a record, `3` for the way out, `9` for a table. The
+//! GEMVs are leaves and do not touch the stack, x13 - x18 or a register that is the caller's. No
+//! kernel reads anything outside its records. Macros are purged and the architecture extension is
+//! taken back at the end of a file: the assembler would carry both into the next.
 #![allow(unsafe_code)] // assembly; the contract is `registry::Gemv`
 
 use core::arch::global_asm;
@@ -103,6 +116,40 @@ global_asm!(
     options(raw)
 );
 
+/// A GEMM's file behind the loops that all of them share.
+macro_rules! gemm_asm {
+    ($file:literal) => {
+        global_asm!(
+            concat!(include_str!("gemm.inc"), include_str!($file)),
+            options(raw)
+        );
+    };
+    (i8mm, $file:literal) => {
+        global_asm!(
+            concat!(
+                include_str!("gemm.inc"),
+                include_str!("gemm_i8mm.inc"),
+                include_str!($file)
+            ),
+            options(raw)
+        );
+    };
+}
+
+gemm_asm!("gemm_q4_0_neon_dotprod.S");
+gemm_asm!("gemm_q4_1_neon_dotprod.S");
+gemm_asm!("gemm_q5_0_neon_dotprod.S");
+gemm_asm!("gemm_q8_0_neon_dotprod.S");
+gemm_asm!("gemm_q4_k_neon_dotprod.S");
+gemm_asm!("gemm_q5_k_neon_dotprod.S");
+gemm_asm!("gemm_q6_k_neon_dotprod.S");
+
+gemm_asm!(i8mm, "gemm_q4_0_neon_i8mm.S");
+gemm_asm!(i8mm, "gemm_q4_1_neon_i8mm.S");
+gemm_asm!(i8mm, "gemm_q8_0_neon_i8mm.S");
+gemm_asm!(i8mm, "gemm_q4_k_neon_i8mm.S");
+gemm_asm!(i8mm, "gemm_q5_k_neon_i8mm.S");
+
 /// Declares kernels with the signature and the contract of [`Gemv`](crate::registry::Gemv).
 macro_rules! gemv {
     ($($name:ident)*) => {
@@ -153,4 +200,44 @@ gemv! {
     gemv_q2_k_neon_dotprod
     gemv_q3_k_neon_dotprod
     gemv_tq2_0_neon_dotprod
+}
+
+/// Declares kernels with the signature and the contract of [`Gemm`](crate::registry::Gemm).
+macro_rules! gemm {
+    ($($name:ident)*) => {
+        unsafe extern "C" {
+            $(
+                /// The kernel of that file; see [`Gemm`](crate::registry::Gemm).
+                ///
+                /// # Safety
+                /// As for every [`Gemm`](crate::registry::Gemm).
+                pub fn $name(
+                    weights: *const u8,
+                    groups: usize,
+                    records: usize,
+                    activations: *const u8,
+                    activation_stride: usize,
+                    tokens: usize,
+                    out: *mut f32,
+                    out_stride: usize,
+                );
+            )*
+        }
+    };
+}
+
+gemm! {
+    gemm_q4_0_neon_dotprod
+    gemm_q4_1_neon_dotprod
+    gemm_q5_0_neon_dotprod
+    gemm_q8_0_neon_dotprod
+    gemm_q4_k_neon_dotprod
+    gemm_q5_k_neon_dotprod
+    gemm_q6_k_neon_dotprod
+
+    gemm_q4_0_neon_i8mm
+    gemm_q4_1_neon_i8mm
+    gemm_q8_0_neon_i8mm
+    gemm_q4_k_neon_i8mm
+    gemm_q5_k_neon_i8mm
 }
