@@ -7,7 +7,7 @@
 //! - [`format`]: the weight formats, their GGUF blocks and their packed records, to the byte
 //! - [`pack`]: GGUF rows to packed records, and one row of those back to floats
 //! - [`half`], [`fused`]: binary16 and the fused multiply-add, in software
-//! - [`activation`]: the int8 records that a GEMV reads
+//! - [`activation`]: the records that a GEMV reads, int8 or floats
 //! - [`features`]: what a CPU has, and the instruction-set tiers built on it
 //! - [`registry`]: the one list of kernels, and the choice among them
 //! - [`mod@reference`]: each operation in plain Rust, written to be read
