@@ -51,6 +51,14 @@ pub fn run() -> Result<()> {
             )
         })?;
     }
+    // With the half that is compiled from a checkout of KleidiAI, if there is one.
+    step("yardstick on an emulated cortex-a76", || {
+        emulated(
+            "cortex-a76",
+            "test --quiet --package yardstick --test quick",
+            "-- --nocapture",
+        )
+    })?;
 
     eprintln!(
         "test: everything passed in {:.0} s",
