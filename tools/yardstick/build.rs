@@ -75,7 +75,7 @@ fn build(checkout: &Path) -> Result<(), String> {
             ));
         }
         let name = path.file_name().ok_or("a file has a name")?;
-        let object = output.join(name).with_added_extension("o");
+        let object = output.join(format!("{}.o", name.display()));
         let mut command = compiler.command();
         command.args(FLAGS).arg(arch).arg("-I").arg(checkout);
         command.arg("-c").arg(&path).arg("-o").arg(&object);

@@ -177,10 +177,10 @@ macro_rules! kernel {
             #[link_name = concat!("kai_get_sr_matmul_clamp_f32_", $name, "_neon_dotprod")]
             safe fn sr() -> usize;
             #[link_name = concat!(
-                        "kai_get_rhs_packed_offset_matmul_clamp_f32_",
-                        $name,
-                        "_neon_dotprod"
-                    )]
+                            "kai_get_rhs_packed_offset_matmul_clamp_f32_",
+                            $name,
+                            "_neon_dotprod"
+                        )]
             safe fn offset(n_idx: usize, k: usize, bl: usize) -> usize;
             #[link_name = concat!("kai_run_matmul_clamp_f32_", $name, "_neon_dotprod")]
             fn run(

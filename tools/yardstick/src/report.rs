@@ -126,10 +126,10 @@ impl Report {
             let fastest = rows.iter().map(|row| row.ns_per_weight);
             let fastest = fastest.fold(f64::INFINITY, f64::min);
             let (shape, threads) = (rows[0].shape, rows[0].threads);
-            writeln!(out, "\n{shape} ({}), {threads} threads", shape.what)?;
+            writeln!(out, "\n{shape} ({}), threads: {threads}", shape.what)?;
             writeln!(
                 out,
-                "{:45} {:>9} {:>9} {:>7} {:>7} {:>6}",
+                "{:39} {:>9} {:>9} {:>7} {:>7} {:>6}",
                 "", "cycles/w", "ns/w", "GB/s", "spread", "time"
             )?;
             for row in rows {
@@ -140,7 +140,7 @@ impl Report {
                 };
                 writeln!(
                     out,
-                    "{:45} {cycles:>9} {:9.4} {:7.2} {:6.1}% {:6.2}",
+                    "{:39} {cycles:>9} {:9.4} {:7.2} {:6.1}% {:6.2}",
                     row.name,
                     row.ns_per_weight,
                     row.gb_per_second,
@@ -162,7 +162,7 @@ impl Report {
         for figure in &self.quantisations {
             writeln!(
                 out,
-                "{:45} {:>9} {:9.2}",
+                "{:39} {:>9} {:9.2}",
                 figure.name, figure.columns, figure.microseconds
             )?;
         }
@@ -178,13 +178,16 @@ impl fmt::Display for Report {
         if self.quick {
             for checked in &self.checked {
                 let bits = match checked.bits {
-                    true => "same bits as the reference",
+                    true => "bits of the reference",
                     false => "within tolerance",
                 };
                 writeln!(
                     out,
-                    "{:45} {:>9} {} threads: {bits}, error {:.4}",
-                    checked.name, checked.shape, checked.threads, checked.error
+                    "{:39} {:>8} threads {}: {bits}, error {:.4}",
+                    checked.name,
+                    checked.shape.to_string(),
+                    checked.threads,
+                    checked.error
                 )?;
             }
         } else {
