@@ -164,25 +164,34 @@ struct Kernel {
     run: Run,
 }
 
+/// What KleidiAI calls a function of a kernel.
+macro_rules! symbol {
+    ($function:literal, $name:literal) => {
+        concat!(
+            "kai_",
+            $function,
+            "_matmul_clamp_f32_",
+            $name,
+            "_neon_dotprod"
+        )
+    };
+}
+
 /// The functions of one kernel, whose names differ in their end only.
 macro_rules! kernel {
     ($name:literal, $vector:ident) => {{
         unsafe extern "C" {
-            #[link_name = concat!("kai_get_mr_matmul_clamp_f32_", $name, "_neon_dotprod")]
+            #[link_name = symbol!("get_mr", $name)]
             safe fn mr() -> usize;
-            #[link_name = concat!("kai_get_nr_matmul_clamp_f32_", $name, "_neon_dotprod")]
+            #[link_name = symbol!("get_nr", $name)]
             safe fn nr() -> usize;
-            #[link_name = concat!("kai_get_kr_matmul_clamp_f32_", $name, "_neon_dotprod")]
+            #[link_name = symbol!("get_kr", $name)]
             safe fn kr() -> usize;
-            #[link_name = concat!("kai_get_sr_matmul_clamp_f32_", $name, "_neon_dotprod")]
+            #[link_name = symbol!("get_sr", $name)]
             safe fn sr() -> usize;
-            #[link_name = concat!(
-                            "kai_get_rhs_packed_offset_matmul_clamp_f32_",
-                            $name,
-                            "_neon_dotprod"
-                        )]
+            #[link_name = symbol!("get_rhs_packed_offset", $name)]
             safe fn offset(n_idx: usize, k: usize, bl: usize) -> usize;
-            #[link_name = concat!("kai_run_matmul_clamp_f32_", $name, "_neon_dotprod")]
+            #[link_name = symbol!("run", $name)]
             fn run(
                 m: usize,
                 n: usize,
