@@ -141,6 +141,20 @@ pub static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_bf16_avx2", Avx2, 20, BF16, vector::gemv_bf16_avx2),
     #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_0_avx2", Avx2, 20, Q4_0, x86_64::gemm_q4_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_1_avx2", Avx2, 20, Q4_1, x86_64::gemm_q4_1_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_0_avx2", Avx2, 20, Q5_0, x86_64::gemm_q5_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q8_0_avx2", Avx2, 20, Q8_0, x86_64::gemm_q8_0_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_k_avx2", Avx2, 20, Q4_K, x86_64::gemm_q4_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_k_avx2", Avx2, 20, Q5_K, x86_64::gemm_q5_k_avx2),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q6_k_avx2", Avx2, 20, Q6_K, x86_64::gemm_q6_k_avx2),
+    #[cfg(target_arch = "x86_64")]
     gemv("gemv_q4_0_avx_vnni", AvxVnni, 30, Q4_0, x86_64::gemv_q4_0_avx_vnni),
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_q4_1_avx_vnni", AvxVnni, 30, Q4_1, x86_64::gemv_q4_1_avx_vnni),
@@ -168,6 +182,20 @@ pub static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_tq2_0_avx_vnni", AvxVnni, 30, TQ2_0, x86_64::gemv_tq2_0_avx_vnni),
     #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_0_avx_vnni", AvxVnni, 30, Q4_0, x86_64::gemm_q4_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_1_avx_vnni", AvxVnni, 30, Q4_1, x86_64::gemm_q4_1_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_0_avx_vnni", AvxVnni, 30, Q5_0, x86_64::gemm_q5_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q8_0_avx_vnni", AvxVnni, 30, Q8_0, x86_64::gemm_q8_0_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q4_k_avx_vnni", AvxVnni, 30, Q4_K, x86_64::gemm_q4_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q5_k_avx_vnni", AvxVnni, 30, Q5_K, x86_64::gemm_q5_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
+    gemm("gemm_q6_k_avx_vnni", AvxVnni, 30, Q6_K, x86_64::gemm_q6_k_avx_vnni),
+    #[cfg(target_arch = "x86_64")]
     gemv("gemv_q4_0_avx512_vnni", Avx512Vnni, 40, Q4_0, x86_64::gemv_q4_0_avx512_vnni),
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_q4_1_avx512_vnni", Avx512Vnni, 40, Q4_1, x86_64::gemv_q4_1_avx512_vnni),
@@ -194,34 +222,6 @@ pub static KERNELS: &[Kernel] = &[
     gemv("gemv_tq1_0_avx512_vnni", Avx512Vnni, 40, TQ1_0, x86_64::gemv_tq2_0_avx512_vnni),
     #[cfg(target_arch = "x86_64")]
     gemv("gemv_tq2_0_avx512_vnni", Avx512Vnni, 40, TQ2_0, x86_64::gemv_tq2_0_avx512_vnni),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q4_0_avx2", Avx2, 20, Q4_0, x86_64::gemm_q4_0_avx2),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q4_1_avx2", Avx2, 20, Q4_1, x86_64::gemm_q4_1_avx2),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q5_0_avx2", Avx2, 20, Q5_0, x86_64::gemm_q5_0_avx2),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q8_0_avx2", Avx2, 20, Q8_0, x86_64::gemm_q8_0_avx2),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q4_k_avx2", Avx2, 20, Q4_K, x86_64::gemm_q4_k_avx2),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q5_k_avx2", Avx2, 20, Q5_K, x86_64::gemm_q5_k_avx2),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q6_k_avx2", Avx2, 20, Q6_K, x86_64::gemm_q6_k_avx2),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q4_0_avx_vnni", AvxVnni, 30, Q4_0, x86_64::gemm_q4_0_avx_vnni),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q4_1_avx_vnni", AvxVnni, 30, Q4_1, x86_64::gemm_q4_1_avx_vnni),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q5_0_avx_vnni", AvxVnni, 30, Q5_0, x86_64::gemm_q5_0_avx_vnni),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q8_0_avx_vnni", AvxVnni, 30, Q8_0, x86_64::gemm_q8_0_avx_vnni),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q4_k_avx_vnni", AvxVnni, 30, Q4_K, x86_64::gemm_q4_k_avx_vnni),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q5_k_avx_vnni", AvxVnni, 30, Q5_K, x86_64::gemm_q5_k_avx_vnni),
-    #[cfg(target_arch = "x86_64")]
-    gemm("gemm_q6_k_avx_vnni", AvxVnni, 30, Q6_K, x86_64::gemm_q6_k_avx_vnni),
     #[cfg(target_arch = "x86_64")]
     gemm("gemm_q4_0_avx512_vnni", Avx512Vnni, 40, Q4_0, x86_64::gemm_q4_0_avx512_vnni),
     #[cfg(target_arch = "x86_64")]

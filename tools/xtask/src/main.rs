@@ -28,6 +28,7 @@ mod synth;
 mod test;
 mod vocab;
 mod workspace;
+mod yardstick;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["bench", flags @ ..] => bench::run(flags),
         ["memory", flags @ ..] => memory::run(flags),
         ["perf-log", flags @ ..] => perf_log::run(flags),
+        ["yardstick", flags @ ..] => yardstick::run(flags),
         ["help" | "--help" | "-h"] => help::run(),
         [] => exit::usage("no command given", &help::text()),
         ["model"] => exit::usage("which model?", &model::names()),

@@ -52,6 +52,15 @@ pub fn run() -> Result<()> {
             missing.join(", ")
         );
     }
+    // With the half that is compiled from a checkout of KleidiAI, if there is one.
+    step("yardstick on an emulated cortex-a76", || {
+        emulated(
+            &emulator,
+            "cortex-a76",
+            "test --quiet --package yardstick --test quick",
+            "-- --nocapture",
+        )
+    })?;
 
     eprintln!(
         "test: everything passed in {:.0} s",
