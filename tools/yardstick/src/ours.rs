@@ -2,9 +2,9 @@
 
 use crate::contestant::{Contestant, Packed};
 use crate::weights::Matrix;
-use kernels_asm::features::Features;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::registry::Kernels;
+use runtime::cpu;
 use std::ops::Range;
 
 /// A matrix and a vector in one of our formats.
@@ -22,9 +22,11 @@ pub fn name(format: WeightFormat) -> &'static str {
     kernels().gemv_kernel(format).name
 }
 
-/// The strongest kernels for this CPU.
+/// The strongest kernels for this CPU, as the program chooses them.
 pub fn kernels() -> Kernels {
-    Kernels::resolve(detected_features(), &[]).expect("nothing is forced")
+    let processors = cpu::processors(None).expect("a processor runs this");
+    let cores = cpu::cores(&processors.assign(processors.fastest));
+    Kernels::resolve(cpu::features(), cores.tuning(), &[]).expect("nothing is forced")
 }
 
 impl Ours {
@@ -73,30 +75,4 @@ impl Contestant for Ours {
         self.kernels
             .gemv(format, weights, columns, &self.activations, out);
     }
-}
-
-/// The features that our kernels know of, as the standard library detects them.
-fn detected_features() -> Features {
-    let mut have = Features::NONE;
-    let mut note = |detected: bool, feature: Features| {
-        if detected {
-            have = have.with(feature);
-        }
-    };
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::is_x86_feature_detected as detected;
-        let avx2 = detected!("avx2") && detected!("fma") && detected!("f16c");
-        note(true, Features::SSE2);
-        note(avx2, Features::AVX2);
-    }
-    #[cfg(target_arch = "aarch64")]
-    {
-        use std::arch::is_aarch64_feature_detected as detected;
-        note(true, Features::NEON);
-        note(detected!("dotprod"), Features::DOTPROD);
-        note(detected!("i8mm"), Features::I8MM);
-    }
-    note(false, Features::NONE);
-    have
 }

@@ -108,7 +108,7 @@ impl Expected {
     /// Computes it for rows all over the matrix, the first and the last ones included.
     pub fn new(matrix: &Matrix, x: &[f32]) -> Self {
         let (format, columns) = (matrix.format, matrix.shape.columns);
-        let reference = Kernels::resolve(Features::NONE, &[]).expect("nothing is forced");
+        let reference = Kernels::resolve(Features::NONE, None, &[]).expect("nothing is forced");
         let mut activations = vec![0; format.activation().bytes(columns)];
         reference.quantize(format.activation(), x, &mut activations);
 
