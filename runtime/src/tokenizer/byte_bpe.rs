@@ -214,10 +214,12 @@ fn read_merge(
     };
     let token = |one: &[u8], other: &[u8]| {
         let piece = one.iter().chain(other).copied();
-        vocab.find(piece).ok_or(TokenizerError::UnknownPiece {
+        // Made only if it is needed: there are fifty thousand merges.
+        let unknown = || TokenizerError::UnknownPiece {
             rank,
             text: Name::from_bytes(text),
-        })
+        };
+        vocab.find(piece).ok_or_else(unknown)
     };
     let ids = [token(left, &[])?, token(right, &[])?, token(left, right)?];
     Ok(ids.iter().all(|&id| vocab.is_textual(id)).then_some(ids))
