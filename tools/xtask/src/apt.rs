@@ -49,7 +49,7 @@ pub fn extract(suite: &str, package: &str, path: &str, to: &Path) -> Result<()> 
     for list in ["lists/partial", "cache"] {
         fs::create_dir_all(folder.join(list))?;
     }
-    let source = format!("deb [signed-by={KEYS}] {ARCHIVE} {suite} main\n");
+    let source = format!("deb [signed-by={KEYS}] {} {suite} main\n", archive()?);
     fs::write(folder.join("sources.list"), source)?;
     command::run_quietly(&mut private_apt_get(folder, &["update"]))?;
     command::run_quietly(&mut private_apt_get(folder, &["download", package]))?;
@@ -76,9 +76,23 @@ pub fn extract(suite: &str, package: &str, path: &str, to: &Path) -> Result<()> 
     Ok(())
 }
 
-/// Where Debian's packages are, and what their signatures are checked with.
-const ARCHIVE: &str = "http://deb.debian.org/debian";
+/// What the signatures of Debian's packages are checked with.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// Where this machine has its own Debian packages from.
+fn archive() -> Result<String> {
+    if lists_are_empty() && is_root() {
+        command::run_quietly(&mut apt_get(&["update"]))?;
+    }
+    let mut ask = Command::new("apt-get");
+    let sources = command::read(ask.args(["indextargets", "--format", "$(REPO_URI)"]))?;
+    let sources = String::from_utf8(sources)?;
+    let archive = sources
+        .lines()
+        .find(|source| source.trim_end_matches('/').ends_with("/debian"));
+    let archive = archive.context("apt-get has its packages from elsewhere than Debian")?;
+    Ok(archive.to_owned())
+}
 
 /// apt-get with everything that it reads and writes in `folder`, for which no one needs to be root.
 fn private_apt_get(folder: &Path, arguments: &[&str]) -> Command {
