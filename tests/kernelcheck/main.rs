@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             } else {
                 "  not on this CPU"
             };
-            println!("{name:34} {isa}{not}");
+            println!("{name:36} {isa}{not}");
         }
         return ExitCode::SUCCESS;
     }
@@ -70,8 +70,8 @@ fn main() -> ExitCode {
         let result = check(entry, &options);
         let name = &entry.name;
         match &result {
-            Ok(cases) => println!("{name:34} {cases} cases, all equal"),
-            Err(message) => println!("{name:34} FAILED: {message}"),
+            Ok(cases) => println!("{name:36} {cases} cases, all equal"),
+            Err(message) => println!("{name:36} FAILED: {message}"),
         }
         checked += 1;
         failures += usize::from(result.is_err());
@@ -127,7 +127,7 @@ fn check(entry: &Entry, options: &Options) -> Result<usize, String> {
                 let running = |case: &str| set_running(format!("{name} {case}"));
                 vector::check(operation, operations, options, running)
             }
-            None => quantizer::check(operations, options.seed),
+            None => quantizer::check(operations, options),
         },
         Operation::Gemv(format, gemv) if kernel.isa == Isa::Reference => {
             let cases = oracle::check(format, options.seed)?;

@@ -42,7 +42,7 @@ pub const OPERATIONS: [Operation; 14] = [
 ];
 
 /// Cases of a round: as many as a GEMV has.
-const CASES: usize = 400;
+pub const CASES: usize = 400;
 
 /// Compares an operation with the reference; returns how many cases it passed.
 pub fn check(
