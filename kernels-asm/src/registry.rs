@@ -288,6 +288,10 @@ pub static KERNELS: &[Kernel] = &[
     #[cfg(target_arch = "aarch64")]
     a55("gemv_q6_k_neon_dotprod_cortex_a55", Q6_K, aarch64::gemv_q6_k_neon_dotprod_cortex_a55),
     #[cfg(target_arch = "aarch64")]
+    a55("gemv_q5_1_neon_dotprod_cortex_a55", Q5_1, aarch64::gemv_q5_1_neon_dotprod_cortex_a55),
+    #[cfg(target_arch = "aarch64")]
+    a55("gemv_iq4_nl_neon_dotprod_cortex_a55", IQ4_NL, aarch64::gemv_iq4_nl_neon_dotprod_cortex_a55),
+    #[cfg(target_arch = "aarch64")]
     gemv("gemv_q5_1_neon_dotprod", Dotprod, 30, Q5_1, aarch64::gemv_q5_1_neon_dotprod),
     #[cfg(target_arch = "aarch64")]
     gemv("gemv_iq4_nl_neon_dotprod", Dotprod, 30, IQ4_NL, aarch64::gemv_iq4_nl_neon_dotprod),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tests::run_arm64;
+use tests::{mixed_model, run_arm64};
 
 fn kernelcheck(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_kernelcheck"))
@@ -54,7 +54,9 @@ fn row(list: &str, kernel: &str) -> String {
 #[test]
 fn kernels_for_the_cores_in_use_are_chosen() {
     let list = list("cortex-a76", &[]);
-    for format in ["q4_0", "q4_1", "q5_0", "q8_0", "q4_k", "q5_k", "q6_k"] {
+    for format in [
+        "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl", "q4_k", "q5_k", "q6_k",
+    ] {
         let plain = format!("gemv_{format}_neon_dotprod");
         let tuned = format!("{plain}_cortex_a55");
         assert_eq!(row(&list, &plain), format!("{plain} dotprod - chosen"));
@@ -92,6 +94,45 @@ fn kernel_tuned_for_another_core_can_be_asked_for() {
         row(&list, tuned),
         format!("{tuned} dotprod cortex_a55 chosen")
     );
+}
+
+/// The warnings of a run on an emulated Arm processor of a model in which every format occurs.
+fn warnings(cpu: &str, more: &[&str]) -> Vec<String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(format!("kernels-{cpu}-{}.gguf", more.len()));
+    fs::write(&path, mixed_model::gguf(1)).unwrap();
+    let arguments = [
+        "-m",
+        path.to_str().unwrap(),
+        "-p",
+        "a",
+        "-n",
+        "1",
+        "-c",
+        "32",
+    ];
+    let output = run_arm64(cpu, &[&arguments, more].concat(), b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let lines = output.stderr.lines();
+    let start = lines.take_while(|line| !line.contains("rushlight load"));
+    let warnings = start.filter_map(|line| line.split_once("rushlight warning message="));
+    warnings.map(|(_, message)| message.to_owned()).collect()
+}
+
+#[test]
+fn formats_without_a_fast_kernel_are_warned_of_before_the_model_is_loaded() {
+    let of = |formats: &[&str]| -> Vec<String> {
+        let slow = "only the reference kernel, many times slower";
+        let warning = |format| format!("\"{format}: {slow}\"");
+        formats.iter().map(warning).collect()
+    };
+    let slow = ["IQ4_NL", "Q2_K", "Q3_K", "Q5_1", "TQ1_0", "TQ2_0"];
+    let mut found = warnings("cortex-a53", &[]);
+    found.sort();
+    assert_eq!(found, of(&slow));
+    assert_eq!(warnings("cortex-a76", &[]), of(&[]));
+    let forced = warnings("cortex-a76", &["--kernel", "Q4_K=gemv_q4_k_reference"]);
+    assert_eq!(forced, of(&["Q4_K"]));
 }
 
 /// The assembler refuses SDOT and SMMLA without these directives.

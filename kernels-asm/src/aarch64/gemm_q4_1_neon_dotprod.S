@@ -17,7 +17,7 @@
 // x0 weights of this record | x6 records left | x9-x12 activations of this record
 // x7 x8 upper halves of weight vectors | x13 x14 steps
 //
-// Cortex-A55 model: 116 cycles per record and four vectors, 0.113 per weight and vector.
+// budget: 116 cycles a record (cortex-a55)
     .arch_extension dotprod
     .pushsection .text.gemm_q4_1_neon_dotprod, "ax", %progbits
     .p2align 6

@@ -21,7 +21,7 @@
 // x9-x12 activations of this record | x7 x8 upper halves of weight vectors
 // x13 x14 steps to the next record
 //
-// Cortex-A55 model: 903 cycles per record and four vectors, 0.110 per weight and vector.
+// budget: 903 cycles a record (cortex-a55)
     .arch_extension dotprod
     .pushsection .text.gemm_q5_k_neon_dotprod, "ax", %progbits
     .p2align 6

@@ -18,7 +18,7 @@
 // x0 weights of this record | x6 records left | x9-x12 activations of this record
 // x13 x1-x4 the next record's | x7 x14 upper halves of weight vectors | w8 scale bytes
 //
-// Cortex-A55 model: 912 cycles per record and four vectors, 0.111 per weight and vector.
+// budget: 912 cycles a record (cortex-a55)
     .arch_extension dotprod
     .pushsection .text.gemm_q6_k_neon_dotprod, "ax", %progbits
     .p2align 6

@@ -1,6 +1,7 @@
-// void gemv_iq4_nl_neon_dotprod(weights x0, groups x1, records x2, activations x3, out x4)
-// Eight rows of IQ4_NL at a time by one vector of
-// per-32 activation records: out[8 * groups] floats.
+// void gemv_iq4_nl_neon_dotprod_cortex_a55(weights x0, groups x1, records x2, activations x3,
+//                                          out x4)
+// Eight rows of IQ4_NL at a time by one vector of per-32 activation records: out[8 * groups]
+// floats.
 // Needs: FEAT_DotProd. Precondition: records >= 1. No alignment.
 // Reads nothing outside the records. Leaf; touches no callee-saved register.
 //
@@ -14,12 +15,12 @@
 //
 // budget: 57 cycles a record (cortex-a55)
     .arch_extension dotprod
-    .pushsection .text.gemv_iq4_nl_neon_dotprod, "ax", %progbits
+    .pushsection .text.gemv_iq4_nl_neon_dotprod_cortex_a55, "ax", %progbits
     .p2align 6
-    .global gemv_iq4_nl_neon_dotprod
-    .hidden gemv_iq4_nl_neon_dotprod
-    .type   gemv_iq4_nl_neon_dotprod, %function
-gemv_iq4_nl_neon_dotprod:
+    .global gemv_iq4_nl_neon_dotprod_cortex_a55
+    .hidden gemv_iq4_nl_neon_dotprod_cortex_a55
+    .type   gemv_iq4_nl_neon_dotprod_cortex_a55, %function
+gemv_iq4_nl_neon_dotprod_cortex_a55:
     cbz     x1, 3f
     movi    v31.16b, #15
     ldr     q30, 9f
@@ -109,6 +110,6 @@ gemv_iq4_nl_neon_dotprod:
 3:  ret
     .p2align 4
 9:  .byte   -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
-    .size   gemv_iq4_nl_neon_dotprod, . - gemv_iq4_nl_neon_dotprod
+    .size   gemv_iq4_nl_neon_dotprod_cortex_a55, . - gemv_iq4_nl_neon_dotprod_cortex_a55
     .popsection
     .arch_extension nodotprod

@@ -9,6 +9,8 @@
 // v6 activation scale | v16 v17 weight vectors, high nibbles, sub-block scales | v18 v19 low
 // nibbles | v20-v23 d, dmin | v26 v27 A, t | v28 scale bytes | v29 v30 TBL indices of rows 0-3
 // and 4-7 | v31 mask | x5 activations of this record | x6 records left
+//
+// budget: 639 cycles a record (cortex-a55)
     .arch_extension dotprod
     .pushsection .text.gemv_q4_k_neon_dotprod, "ax", %progbits
     .p2align 6

@@ -1,4 +1,4 @@
-// void gemv_q5_1_neon_dotprod(weights x0, groups x1, records x2, activations x3, out x4)
+// void gemv_q5_1_neon_dotprod_cortex_a55(weights x0, groups x1, records x2, activations x3, out x4)
 // Eight rows of Q5_1 at a time by one vector of per-32 activation records: out[8 * groups] floats.
 // Needs: FEAT_DotProd. Precondition: records >= 1. No alignment.
 // Reads nothing outside the records. Leaf; touches no callee-saved register.
@@ -11,16 +11,17 @@
 // Registers: v0 v1 float sums of rows 0-3 and 4-7 | v2 v3 dot products | v4-v7 activations
 // v16-v20 bytes 0-4 of rows 0-3, then u_5 in v16, u_6 in v18, u_7 in v20 | v21-v25 of rows 4-7
 // v26 v27 weights; dot products as float | v28 v29 scales | d30 activation scale, scale * sum
-// v31 mask | x5 activations of this record | x6 records left | x7 x8, x9 x10 upper halves of weight vectors
+// v31 mask | x5 activations of this record | x6 records left
+// x7 x8, x9 x10 upper halves of weight vectors
 //
-// budget: 61 cycles a record (cortex-a55)
+// budget: 58 cycles a record (cortex-a55)
     .arch_extension dotprod
-    .pushsection .text.gemv_q5_1_neon_dotprod, "ax", %progbits
+    .pushsection .text.gemv_q5_1_neon_dotprod_cortex_a55, "ax", %progbits
     .p2align 6
-    .global gemv_q5_1_neon_dotprod
-    .hidden gemv_q5_1_neon_dotprod
-    .type   gemv_q5_1_neon_dotprod, %function
-gemv_q5_1_neon_dotprod:
+    .global gemv_q5_1_neon_dotprod_cortex_a55
+    .hidden gemv_q5_1_neon_dotprod_cortex_a55
+    .type   gemv_q5_1_neon_dotprod_cortex_a55, %function
+gemv_q5_1_neon_dotprod_cortex_a55:
     cbz     x1, 3f
     movi    v31.16b, #31
 
@@ -40,20 +41,19 @@ gemv_q5_1_neon_dotprod:
     fcvtl   v29.4s, v29.4h                  ; ldr     x8, [x0, #24]
     scvtf   v26.4s, v2.4s                   ; ldr     d16, [x0]
     scvtf   v27.4s, v3.4s                   ; ldr     d21, [x0, #16]
-    fcvtl   v19.4s, v19.4h
-    fcvtl   v24.4s, v24.4h
+    fcvtl   v19.4s, v19.4h                  ; fmov    d2, xzr
+    fcvtl   v24.4s, v24.4h                  ; fmov    d3, xzr
     fmul    v28.4s, v28.4s, v30.s[0]
     fmul    v29.4s, v29.4s, v30.s[0]        ; ldr     x9, [x0, #40]
     ins     v16.d[1], x7                    ; ldr     x10, [x0, #56]
     ldr     d17, [x0, #32]
     fmla    v0.4s, v26.4s, v28.4s           ; ins     v21.d[1], x8          // the record before
     fmla    v1.4s, v27.4s, v29.4s           ; ldr     d22, [x0, #48]
-    fmla    v0.4s, v19.4s, v30.s[1]         ; ldr     d4, [x5]
-    fmla    v1.4s, v24.4s, v30.s[1]         ; ins     v17.d[1], x9
-    fmov    d2, xzr                         ; fmov    d3, xzr
+    and     v26.16b, v16.16b, v31.16b       ; ldr     d4, [x5]              // u_0
+    and     v27.16b, v21.16b, v31.16b       ; ins     v17.d[1], x9
+    fmla    v0.4s, v19.4s, v30.s[1]         ; ins     v22.d[1], x10
+    fmla    v1.4s, v24.4s, v30.s[1]         ; ldr     x7, [x0, #72]
 
-    and     v26.16b, v16.16b, v31.16b       ; ins     v22.d[1], x10         // u_0
-    and     v27.16b, v21.16b, v31.16b       ; ldr     x7, [x0, #72]
     sdot    v2.4s, v26.16b, v4.4b[0]        ; ldr     x8, [x0, #88]
     sdot    v3.4s, v27.16b, v4.4b[0]        ; ldr     d18, [x0, #64]
     and     v26.16b, v17.16b, v31.16b       ; ldr     d23, [x0, #80]        // u_1
@@ -113,6 +113,6 @@ gemv_q5_1_neon_dotprod:
     subs    x1, x1, #1
     b.ne    1b
 3:  ret
-    .size   gemv_q5_1_neon_dotprod, . - gemv_q5_1_neon_dotprod
+    .size   gemv_q5_1_neon_dotprod_cortex_a55, . - gemv_q5_1_neon_dotprod_cortex_a55
     .popsection
     .arch_extension nodotprod

@@ -12,6 +12,8 @@
 // scales, minima, d | v21-v25 u_0-u_4; d, dmin | v26 v27 A, t | v28 scale bytes
 // v29 v30 TBL indices of rows 0-3 and 4-7 | v31 mask
 // x5 activations of this record | x6 records left
+//
+// budget: 935 cycles a record (cortex-a55)
     .arch_extension dotprod
     .pushsection .text.gemv_q5_k_neon_dotprod, "ax", %progbits
     .p2align 6

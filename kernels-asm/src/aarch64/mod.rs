@@ -25,8 +25,9 @@
 //! - `prfm` asks for each cache line 2 KiB ahead. That may lie past the end, where a prefetch does
 //!   no harm; a load never does.
 //!
-//! Each of these files states the cycles of its loop as a budget, which `cargo xtask cycles` holds
-//! it to: `neon` files too, for comparison, as the cores that they are for have no model here.
+//! Each file but those with SMMLA states the cycles of its loop as a budget, which `cargo xtask
+//! cycles` holds it to; `neon` and `neon_dotprod` for comparison, as the cores that they are for
+//! have no model here.
 //! Nothing but the speed depends on the order.
 //!
 //! # Several vectors
@@ -115,6 +116,14 @@ global_asm!(
     include_str!("gemv_q6_k_neon_dotprod_cortex_a55.S"),
     options(raw)
 );
+global_asm!(
+    include_str!("gemv_q5_1_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
+global_asm!(
+    include_str!("gemv_iq4_nl_neon_dotprod_cortex_a55.S"),
+    options(raw)
+);
 
 /// A GEMM's file behind the loops that all of them share.
 macro_rules! gemm_asm {
@@ -187,6 +196,11 @@ gemv! {
     gemv_q4_k_neon_dotprod
     gemv_q5_k_neon_dotprod
     gemv_q6_k_neon_dotprod
+    gemv_q5_1_neon_dotprod
+    gemv_iq4_nl_neon_dotprod
+    gemv_q2_k_neon_dotprod
+    gemv_q3_k_neon_dotprod
+    gemv_tq2_0_neon_dotprod
 
     gemv_q4_0_neon_dotprod_cortex_a55
     gemv_q4_1_neon_dotprod_cortex_a55
@@ -195,11 +209,8 @@ gemv! {
     gemv_q4_k_neon_dotprod_cortex_a55
     gemv_q5_k_neon_dotprod_cortex_a55
     gemv_q6_k_neon_dotprod_cortex_a55
-    gemv_q5_1_neon_dotprod
-    gemv_iq4_nl_neon_dotprod
-    gemv_q2_k_neon_dotprod
-    gemv_q3_k_neon_dotprod
-    gemv_tq2_0_neon_dotprod
+    gemv_q5_1_neon_dotprod_cortex_a55
+    gemv_iq4_nl_neon_dotprod_cortex_a55
 }
 
 /// Declares kernels with the signature and the contract of [`Gemm`](crate::registry::Gemm).

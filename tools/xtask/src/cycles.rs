@@ -11,7 +11,8 @@ use crate::{board, build, workspace};
 /// The board whose program has the kernels.
 const BOARD: &str = "generic-arm64";
 
-/// Builds the board and prints a line for each kernel with a budget; fails if one is not kept.
+/// Builds the board and prints a line for each kernel that the core can run, with its cycles for a
+/// weight and each vector; fails if one does not keep its budget or its bounds.
 pub fn run() -> Result<()> {
     let board = board::named(BOARD)?;
     build::board(&board)?;

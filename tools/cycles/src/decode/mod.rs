@@ -201,6 +201,7 @@ mod tests {
             (0x4ddf_c924, "ld1r"),   // ld1r {v4.4s}, [x9], #4
             (0x9a81_1000, "csel"),   // csel x0, x0, x1, ne
             (0xf100_04c6, "subs"),   // subs x6, x6, #1
+            (0xb360_7c41, "bfm"),    // bfi x1, x2, #32, #32
             (0x5400_0041, "b.cond"), // b.ne
         ] {
             let decoded = decode(word).unwrap_or_else(|| panic!("{word:08x} is {name}"));
@@ -223,6 +224,14 @@ mod tests {
         assert_eq!(high & whole(4), whole(4));
         let ins = decode(0x4e18_1cf0).unwrap();
         assert_eq!(ins.writes, [(upper(16), 3)]);
+    }
+
+    #[test]
+    fn what_is_changed_in_part_is_read() {
+        let bfi = decode(0xb360_7c41).unwrap(); // bfi x1, x2, #32, #32
+        assert_eq!(bfi.reads, general(1) | general(2));
+        let movk = decode(0xf2a0_0021).unwrap(); // movk x1, #1, lsl #16
+        assert_eq!(movk.reads, general(1));
     }
 
     #[test]

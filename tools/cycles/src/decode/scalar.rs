@@ -23,8 +23,10 @@ pub fn decode(word: u32) -> Option<Instruction> {
 enum Shape {
     /// MOVZ, MOVN, ADR: a destination.
     Constant,
-    /// MOVK, BFM: a destination that is also read.
+    /// MOVK: a destination that is also read.
     Insert,
+    /// BFM: the same, and a source.
+    InsertFrom,
     /// A destination and a source, of which 31 is the stack pointer.
     ImmediateSp,
     /// A destination and a source.
@@ -39,7 +41,7 @@ enum Shape {
 
 /// (mask, value, name, shape, whether the flags are set)
 #[rustfmt::skip] // a table: one row, one line
-const DATA: [(u32, u32, &str, Shape, bool); 20] = [
+const DATA: [(u32, u32, &str, Shape, bool); 21] = [
     (0x7f80_0000, 0x1100_0000, "add", Shape::ImmediateSp, false),
     (0x7f80_0000, 0x5100_0000, "sub", Shape::ImmediateSp, false),
     (0x7f80_0000, 0x3100_0000, "adds", Shape::ImmediateSp, true),
@@ -57,6 +59,7 @@ const DATA: [(u32, u32, &str, Shape, bool); 20] = [
     (0x7f80_0000, 0x5280_0000, "movz", Shape::Constant, false),
     (0x7f80_0000, 0x7280_0000, "movk", Shape::Insert, false),
     (0x7f80_0000, 0x1300_0000, "sbfm", Shape::Immediate, false),
+    (0x7f80_0000, 0x3300_0000, "bfm", Shape::InsertFrom, false),
     (0x7f80_0000, 0x5300_0000, "ubfm", Shape::Immediate, false),
     (0x7fe0_0c00, 0x1a80_0000, "csel", Shape::Select, false),
     (0x7fe0_8000, 0x1b00_0000, "madd", Shape::Multiply, false),
@@ -75,6 +78,7 @@ fn data(word: u32) -> Option<Instruction> {
     let (target, reads) = match shape {
         Shape::Constant => (general(d), 0),
         Shape::Insert => (general(d), general(d)),
+        Shape::InsertFrom => (general(d), general(d) | general(n)),
         // Where flags are set, 31 as the destination is the comparison's zero.
         Shape::ImmediateSp if sets_flags => (general(d), general_or_sp(n)),
         Shape::ImmediateSp => (general_or_sp(d), general_or_sp(n)),
