@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{apt, workspace};
+use crate::{apt, command, workspace};
 
 /// Cores that kernels are checked on: without SDOT in order, with it in order and out of order, and
 /// with SMMLA and SVE2.
@@ -44,6 +44,16 @@ impl Emulator {
             }
         };
         known.into_iter().reduce(better).expect("there are three")
+    }
+
+    /// Cargo for 64-bit Arm, whose programs run on `cpu`: `command`, the target, `rest`.
+    pub fn cargo(&self, cpu: &str, command: &str, rest: &str) -> Result<()> {
+        const TARGET: &str = "aarch64-unknown-linux-musl";
+        const RUNNER: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER";
+        let line = format!("{command} --target {TARGET} {rest}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let runner = format!("{} -cpu {cpu}", self.program.display());
+        command::run(command::cargo(&words).env(RUNNER, runner))
     }
 
     /// Those of [`CORES`] that it does not know.

@@ -23,6 +23,7 @@ usage: cargo xtask COMMAND
   test           set up, build every board, check formatting and lints, run all tests
   ci             test, then demo
   cycles         time the 64-bit Arm kernels by a model of the Cortex-A55; check their budgets
+  kernelcheck .. every kernel against its reference, here and on emulated Arm cores; `--long`
   bench [FLAGS]  measure decoding and prefill; `--against llama.cpp` builds that and takes turns
   memory [FLAGS] measure peak memory; `--against llama.cpp` measures that too and checks the bounds
   perf-log ...   write a measured change into docs/perf-history.csv and docs/logbook.md

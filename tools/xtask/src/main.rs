@@ -16,6 +16,7 @@ mod exit;
 mod fetch;
 mod flags;
 mod help;
+mod kernelcheck;
 mod llama_cpp;
 mod log;
 mod machine;
@@ -56,6 +57,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["test"] => test::run(),
         ["ci"] => ci::run(),
         ["cycles"] => cycles::run(),
+        ["kernelcheck", flags @ ..] => kernelcheck::run(flags),
         ["bench", flags @ ..] => bench::run(flags),
         ["memory", flags @ ..] => memory::run(flags),
         ["perf-log", flags @ ..] => perf_log::run(flags),

@@ -54,8 +54,7 @@ pub fn run() -> Result<()> {
     }
     // With the half that is compiled from a checkout of KleidiAI, if there is one.
     step("yardstick on an emulated cortex-a76", || {
-        emulated(
-            &emulator,
+        emulator.cargo(
             "cortex-a76",
             "test --quiet --package yardstick --test quick",
             "-- --nocapture",
@@ -70,27 +69,17 @@ pub fn run() -> Result<()> {
 }
 
 const LINTS: &[&str] = &["--", "-D", "warnings"];
-const ARM: &str = "aarch64-unknown-linux-musl";
 
 /// Kernels once more on an Arm core. The float operations have one tier there, which two cores are
 /// enough for: kernelcheck has them on the others.
 fn kernels(emulator: &Emulator, cpu: &str) -> Result<()> {
     let kernelcheck = "run --quiet --package tests --bin kernelcheck";
-    emulated(emulator, cpu, kernelcheck, "-- --short")?;
+    emulator.cargo(cpu, kernelcheck, "-- --short")?;
     if ["cortex-a53", "cortex-a76"].contains(&cpu) {
         let tests = "test --quiet --package tests --test vector --test rope --test cache";
-        emulated(emulator, cpu, tests, "")?;
+        emulator.cargo(cpu, tests, "")?;
     }
     Ok(())
-}
-
-/// Cargo for [`ARM`], whose programs run under QEMU.
-fn emulated(emulator: &Emulator, cpu: &str, command: &str, rest: &str) -> Result<()> {
-    const RUNNER: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER";
-    let line = format!("{command} --target {ARM} {rest}");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let runner = format!("{} -cpu {cpu}", emulator.program.display());
-    command::run(command::cargo(&words).env(RUNNER, runner))
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
