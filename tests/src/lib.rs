@@ -14,6 +14,7 @@ use std::env::{self, consts::ARCH};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 
 /// The board of the machine that the tests run on.
@@ -68,9 +69,42 @@ pub fn run_host(arguments: &[&str], stdin: &[u8]) -> Output {
     run(Command::new(HOST.linked()).args(arguments), stdin)
 }
 
+/// The Arm cores that are emulated: without SDOT in order, with it in order and out of order, and
+/// with SMMLA. An older QEMU lacks the second and the last.
+pub const CORES: [&str; 4] = ["cortex-a53", "cortex-a55", "cortex-a76", "neoverse-n2"];
+
+/// Whether a QEMU here can be this `cpu`.
+pub fn emulates(cpu: &str) -> bool {
+    emulator(cpu).is_some()
+}
+
+/// The machine's own QEMU if it knows `cpu`, else the newer one that `cargo xtask setup` fetches.
+fn emulator(cpu: &str) -> Option<&'static Path> {
+    static EMULATORS: OnceLock<Vec<(PathBuf, String)>> = OnceLock::new();
+    let emulators = EMULATORS.get_or_init(|| {
+        let programs = [
+            "qemu-aarch64-static".into(),
+            cache().join("qemu/qemu-aarch64"),
+        ];
+        let with_cores = |program: PathBuf| {
+            let list = Command::new(&program)
+                .args(["-cpu", "help"])
+                .output()
+                .ok()?;
+            Some((program, String::from_utf8_lossy(&list.stdout).into_owned()))
+        };
+        programs.into_iter().filter_map(with_cores).collect()
+    });
+    let knows = |cores: &str| cores.split_whitespace().any(|core| core == cpu);
+    let (program, _) = emulators.iter().find(|(_, cores)| knows(cores))?;
+    Some(program)
+}
+
 /// Runs the 64-bit Arm binary on an emulated `cpu`, such as `cortex-a53`.
 pub fn run_arm64(cpu: &str, arguments: &[&str], stdin: &[u8]) -> Output {
-    let mut qemu = Command::new("qemu-aarch64-static");
+    let qemu = emulator(cpu);
+    let qemu = qemu.unwrap_or_else(|| panic!("no QEMU here has {cpu}: run `cargo xtask setup`"));
+    let mut qemu = Command::new(qemu);
     run(
         qemu.args(["-cpu", cpu]).arg(ARM64.linked()).args(arguments),
         stdin,
