@@ -25,6 +25,7 @@ usage: cargo xtask COMMAND
   cycles         time the 64-bit Arm kernels by a model of the Cortex-A55; check their budgets
   kernelcheck .. every kernel against its reference, here and on emulated Arm cores; `--long`
   bench [FLAGS]  measure decoding and prefill; `--against llama.cpp` builds that and takes turns
+  gemv [FLAGS]   time single products; `--against llama.cpp` has ggml's take turns with ours
   memory [FLAGS] measure peak memory; `--against llama.cpp` measures that too and checks the bounds
   perf-log ...   write a measured change into docs/perf-history.csv and docs/logbook.md
   yardstick ...  time our kernels beside a checkout of KleidiAI, on a 64-bit Arm machine

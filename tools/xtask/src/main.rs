@@ -15,6 +15,7 @@ mod emulator;
 mod exit;
 mod fetch;
 mod flags;
+mod gemv;
 mod help;
 mod kernelcheck;
 mod llama_cpp;
@@ -59,6 +60,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["cycles"] => cycles::run(),
         ["kernelcheck", flags @ ..] => kernelcheck::run(flags),
         ["bench", flags @ ..] => bench::run(flags),
+        ["gemv", flags @ ..] => gemv::run(flags),
         ["memory", flags @ ..] => memory::run(flags),
         ["perf-log", flags @ ..] => perf_log::run(flags),
         ["yardstick", flags @ ..] => yardstick::run(flags),

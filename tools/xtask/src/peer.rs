@@ -6,6 +6,7 @@ use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
 
 use crate::fetch::Fetch;
 use crate::{apt, command, llama_cpp, workspace};
@@ -16,8 +17,18 @@ pub const NAME: &str = "llama.cpp";
 pub const BENCH: &str = "llama-bench";
 /// Completes a prompt and ends: a run like one of ours.
 pub const COMPLETION: &str = "llama-completion";
+/// Ours, over ggml: single products, for `tools/gemv`.
+pub const GEMV: &str = "ggml-gemv";
 /// All that is built. What takes minutes is the library below them, so they are built together.
-const PROGRAMS: [&str; 2] = [BENCH, COMPLETION];
+const PROGRAMS: [&str; 3] = [BENCH, COMPLETION, GEMV];
+
+/// Files of ours that take part in the build.
+const FILES: [(&str, &str); 3] = [
+    // Included into every file: no compiler option is as narrow.
+    ("tiles.h", include_str!("peer/tiles.h")),
+    ("gemv.cpp", include_str!("peer/gemv.cpp")),
+    ("gemv.cmake", include_str!("peer/gemv.cmake")),
+];
 
 /// How the peer is built: for this very CPU and with all its kernels, each program as one file,
 /// and without the parts that these do not call.
@@ -56,9 +67,16 @@ pub fn ensure(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Where a program lies. The version is in the name, so that a new pin is built anew.
+/// Where a program lies. The version is in the name, so that a new pin is built anew; and in that
+/// of our own program so is what its source is.
 fn place(folder: &Path, program: &str) -> PathBuf {
-    folder.join(format!("{program}-{}", llama_cpp::VERSION))
+    let mut name = format!("{program}-{}", llama_cpp::VERSION);
+    if program == GEMV {
+        let source = Sha256::digest(include_bytes!("peer/gemv.cpp"));
+        name.push('-');
+        name.extend(source.iter().take(4).map(|byte| format!("{byte:02x}")));
+    }
+    folder.join(name)
 }
 
 /// The programs that are not there yet, and their places.
@@ -90,10 +108,15 @@ fn build(work: &Path, programs: &[(&str, PathBuf)]) -> Result<()> {
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(&sources).arg("-B").arg(&output);
     configure.args(OPTIONS);
-    // Included into every file: no compiler option is as narrow.
-    let tiles = work.join("tiles.h");
-    fs::write(&tiles, include_str!("peer/tiles.h"))?;
+    for (name, text) in FILES {
+        fs::write(work.join(name), text)?;
+    }
+    let (tiles, gemv) = (work.join("tiles.h"), work.join("gemv.cmake"));
     configure.arg(format!("-DCMAKE_CXX_FLAGS=-include '{}'", tiles.display()));
+    configure.arg(format!(
+        "-DCMAKE_PROJECT_llama.cpp_INCLUDE={}",
+        gemv.display()
+    ));
     command::run_quietly(&mut configure)?;
     let jobs = thread::available_parallelism()?.to_string();
     let mut build = Command::new("cmake");
@@ -117,7 +140,8 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         assert_eq!(missing(&folder).len(), PROGRAMS.len());
         fs::write(place(&folder, BENCH), "").unwrap();
-        assert_eq!(missing(&folder), [(COMPLETION, place(&folder, COMPLETION))]);
+        let others = [COMPLETION, GEMV].map(|program| (program, place(&folder, program)));
+        assert_eq!(missing(&folder), others);
         fs::remove_dir_all(&folder).unwrap();
     }
 }

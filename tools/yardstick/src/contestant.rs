@@ -55,6 +55,11 @@ impl Packed {
         self.copies
     }
 
+    /// The bytes of all copies, and of the gaps that align them.
+    pub fn all(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.copies * self.stride]
+    }
+
     /// The bytes of one copy.
     pub fn copy(&self, copy: usize) -> &[u8] {
         assert!(copy < self.copies, "one of the copies");

@@ -52,22 +52,52 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Random integers with scales as in a model.
+    /// Random integers with scales as in a model, or random floats.
     pub fn random(format: WeightFormat, shape: Shape) -> Self {
         let mut rng = Rng(1);
-        let scales: &[usize] = match format {
-            WeightFormat::Q4_K | WeightFormat::Q5_K | WeightFormat::Q4_1 => &[0, 2],
-            WeightFormat::Q6_K => &[208],
-            _ => &[0],
-        };
         let mut gguf = vec![0; shape.rows * format.row_bytes(shape.columns)];
         for eight in gguf.chunks_mut(8) {
             eight.copy_from_slice(&rng.bits().to_le_bytes()[..eight.len()]);
         }
+        let scales = match format {
+            WeightFormat::F32 => return Self::floats(format, shape, gguf, 4, [0x3f, 0xbf]),
+            WeightFormat::BF16 => return Self::floats(format, shape, gguf, 2, [0x3f, 0xbf]),
+            WeightFormat::F16 => return Self::floats(format, shape, gguf, 2, [0x2c, 0xac]),
+            WeightFormat::Q4_1 | WeightFormat::Q5_1 | WeightFormat::Q4_K | WeightFormat::Q5_K => {
+                &[0, 2][..]
+            }
+            WeightFormat::Q2_K => &[80, 82],
+            WeightFormat::Q3_K => &[108],
+            WeightFormat::Q6_K => &[208],
+            WeightFormat::TQ1_0 => &[52],
+            WeightFormat::TQ2_0 => &[64],
+            WeightFormat::Q4_0 | WeightFormat::Q5_0 | WeightFormat::Q8_0 | WeightFormat::IQ4_NL => {
+                &[0]
+            }
+        };
         for block in gguf.chunks_exact_mut(format.block_bytes()) {
             for &at in scales {
                 block[at..at + 2].copy_from_slice(&rng.scale().to_le_bytes());
             }
+        }
+        Self {
+            format,
+            shape,
+            gguf,
+        }
+    }
+
+    /// Random bytes as finite floats of like magnitudes: the last byte of each has the sign and
+    /// most of the exponent, and is one of `highest`.
+    fn floats(
+        format: WeightFormat,
+        shape: Shape,
+        mut gguf: Vec<u8>,
+        len: usize,
+        highest: [u8; 2],
+    ) -> Self {
+        for float in gguf.chunks_exact_mut(len) {
+            float[len - 1] = highest[usize::from(float[len - 1] & 1)];
         }
         Self {
             format,
