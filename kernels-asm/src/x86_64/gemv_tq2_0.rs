@@ -19,7 +19,8 @@ impl Format for TQ2_0 {
     ) -> [__m256; N] {
         // SAFETY: the caller vouches for a record at every pointer, and for the features.
         unsafe {
-            // Two sums: an i16 takes 8 * 4 * 2 * 3 * 127 = 24384.
+            // Two sums: an i16 takes 8 * 4 * 2 * 3 * 127 = 24384. In turns, since VNNI adds to the
+            // same one only every four or five cycles.
             let mut sums = [[_mm256_setzero_si256(); 2]; N];
             for j in 0..16 {
                 for (w, sums) in weights.iter().zip(&mut sums) {
@@ -27,7 +28,7 @@ impl Format for TQ2_0 {
                         prefetch(w.add(33 * j));
                     }
                     let digits = load(w.add(QUANTS + 32 * j));
-                    sums[j / 8] = add_digits::<T>(sums[j / 8], digits, x.add(16 * j));
+                    sums[j % 2] = add_digits::<T>(sums[j % 2], digits, x.add(16 * j));
                 }
             }
             let offset = sum_of_all(x);
