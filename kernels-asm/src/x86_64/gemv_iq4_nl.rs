@@ -25,8 +25,9 @@ impl Format for IQ4_NL {
             for v in 0..4 {
                 let (x_low, x_high) = (repeat(x.add(4 * v)), repeat(x.add(16 + 4 * v)));
                 for (w, sums) in weights.iter().zip(&mut sums) {
-                    if v % 2 == 0 {
-                        prefetch(w.add(36 * v));
+                    // Less than a line apart: none is left out.
+                    if v < 3 {
+                        prefetch(w.add(48 * v));
                     }
                     let q = load(w.add(32 * v));
                     let low = _mm256_shuffle_epi8(table, low_nibbles(q));

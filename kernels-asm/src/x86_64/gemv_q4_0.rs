@@ -23,8 +23,9 @@ impl Format for Q4_0 {
             for v in 0..4 {
                 let (x_low, x_high) = (repeat(x.add(4 * v)), repeat(x.add(16 + 4 * v)));
                 for (w, sums) in weights.iter().zip(&mut sums) {
-                    if v % 2 == 0 {
-                        prefetch(w.add(36 * v));
+                    // Less than a line apart: none is left out.
+                    if v < 3 {
+                        prefetch(w.add(48 * v));
                     }
                     // Two's complement to offset 8. An i16 takes 8 * 2 * 15 * 127 = 30480.
                     let q = _mm256_xor_si256(load(w.add(32 * v)), _mm256_set1_epi8(0x88_u8 as i8));

@@ -26,8 +26,9 @@ impl Format for Q4_1 {
             for v in 0..4 {
                 let (x_low, x_high) = (repeat(x.add(4 * v)), repeat(x.add(16 + 4 * v)));
                 for (w, sums) in weights.iter().zip(&mut sums) {
-                    if v % 2 == 0 {
-                        prefetch(w.add(40 * v));
+                    // Less than a line apart: none is left out.
+                    if v < 3 {
+                        prefetch(w.add(54 * v));
                     }
                     // An i16 takes 8 * 2 * 15 * 127 = 30480.
                     let q = load(w.add(32 * v));

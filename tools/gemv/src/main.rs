@@ -15,7 +15,7 @@ use kernels_asm::format::WeightFormat;
 use options::Options;
 use peer::Peer;
 use report::Report;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use yardstick::clock;
 use yardstick::shape::DECODE;
 
@@ -48,7 +48,12 @@ fn run(options: &Options) -> Result<Report, String> {
     };
     // The peer, a child, stays on this core, too.
     clock::pin(cpu)?;
-    let mut peer = options.peer.as_deref().map(Peer::start).transpose()?;
+    let mut peer = options
+        .peer
+        .as_ref()
+        .map(Command::new)
+        .map(Peer::start)
+        .transpose()?;
     let mut report = Report::new(cpu, options);
     for format in WeightFormat::ALL {
         if !options.means(format) {

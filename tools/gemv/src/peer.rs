@@ -1,7 +1,6 @@
 //! ggml, in a program that answers lines: `tools/xtask/src/peer/gemv.cpp` has what they say.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use yardstick::weights::Matrix;
 
@@ -14,11 +13,11 @@ pub struct Peer {
 
 impl Peer {
     /// Starts it, on the core that this thread is pinned to.
-    pub fn start(program: &Path) -> Result<Self, String> {
-        let wrong = |error| format!("{}: {error}", program.display());
-        let mut command = Command::new(program);
+    pub fn start(mut command: Command) -> Result<Self, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(wrong)?;
+        let child = command.spawn();
+        let mut child =
+            child.map_err(|error| format!("{}: {error}", command.get_program().display()))?;
         let pipes = child.stdin.take().zip(child.stdout.take());
         let (input, output) = pipes.expect("both were asked for");
         Ok(Self {
@@ -99,19 +98,13 @@ impl Drop for Peer {
 mod tests {
     use super::*;
     use kernels_asm::format::WeightFormat;
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
     use yardstick::shape::small;
     use yardstick::weights::vector;
 
-    /// A program with the script, named after the test.
-    fn scripted(name: &str, script: &str) -> Peer {
-        let file = std::env::temp_dir().join(format!("gemv-{name}-{}", std::process::id()));
-        fs::write(&file, format!("#!/bin/sh\n{script}")).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        let peer = Peer::start(&file).unwrap();
-        // The shell has to have opened it.
-        peer
+    fn scripted(script: &str) -> Peer {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]);
+        Peer::start(shell).unwrap()
     }
 
     #[test]
@@ -121,14 +114,15 @@ mod tests {
         let bytes = matrix.gguf.len() + 4 * shape.columns;
         // It answers with what it was told, so that a changed line is seen.
         let script = format!(
-            "read -r line; head -c {bytes} | wc -c >&2; echo CPU $line\n\
+            "read -r line; echo CPU $line $(head -c {bytes} | wc -c)\n\
              read -r line; [ \"$line\" = 'time 1' ] && echo 0.25\n\
              read -r line; [ \"$line\" = 'product 1' ] && printf '\\0\\0\\200\\077'\n\
              read -r line; echo soon"
         );
-        let mut peer = scripted("lines", &script);
+        let mut peer = scripted(&script);
         let names = peer.load(&matrix, &vector(shape.columns), 3).unwrap();
-        assert_eq!(names, ["CPU", "matrix", "Q4_0", "32", "5632", "3"]);
+        let bytes = bytes.to_string();
+        assert_eq!(names, ["CPU", "matrix", "Q4_0", "32", "5632", "3", &bytes]);
         assert_eq!(peer.time(1), Ok(0.25));
         assert_eq!(peer.product(1, 1), Ok(vec![1.0]));
         let error = peer.time(0).unwrap_err();
@@ -137,7 +131,7 @@ mod tests {
 
     #[test]
     fn peer_that_ends_is_an_error() {
-        let mut peer = scripted("ends", "read -r line");
+        let mut peer = scripted("read -r line");
         assert_eq!(peer.time(0).unwrap_err(), "the peer has ended");
     }
 }

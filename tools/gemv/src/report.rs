@@ -114,7 +114,7 @@ impl Report {
         writeln!(
             out,
             "\nA token of TinyLlama: all its matrices, as often as it has them.\n\n\
-             | format | ours ms | peer ms | its buffers | GB/s | plain read | best read | ratio \
+             | format | ours ms | llama.cpp ms | its buffers | GB/s | plain read | best read | ratio \
              | share | |\n|---|---|---|---|---|---|---|---|---|---|"
         )?;
         for cells in self.formats() {
@@ -153,7 +153,7 @@ impl Report {
     fn write_shapes(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
-            "\n| format | shape | ours us | peer us | GB/s | plain read | best read | ratio \
+            "\n| format | shape | ours us | llama.cpp us | GB/s | plain read | best read | ratio \
              | share |\n|---|---|---|---|---|---|---|---|---|"
         )?;
         for cell in &self.cells {
@@ -196,5 +196,65 @@ impl fmt::Display for Report {
         self.write_formats(out)?;
         self.write_shapes(out)?;
         self.write_errors(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernels_asm::format::WeightFormat;
+
+    /// A cell at each shape: ours takes 2 us, the read `read`, the peer's buffers `a` and `b`.
+    fn report(read: f64, a: f64, b: f64) -> Report {
+        let theirs = |buffer: &str, seconds| Theirs {
+            buffer: buffer.to_owned(),
+            seconds,
+            error: 0.02,
+        };
+        let cell = |shape| Cell {
+            format: WeightFormat::Q4_0,
+            shape,
+            bytes: 20_000,
+            ours: 2e-6,
+            plain_read: 4e-6,
+            two_streams: read,
+            error: 0.01,
+            theirs: vec![theirs("CPU", a), theirs("AMX", b)],
+        };
+        Report {
+            head: "a machine".to_owned(),
+            cells: DECODE.into_iter().map(cell).collect(),
+        }
+    }
+
+    fn format_line(report: &Report) -> String {
+        let text = report.to_string();
+        let line = text.lines().find(|line| line.starts_with("| Q4_0"));
+        line.unwrap().to_owned()
+    }
+
+    #[test]
+    fn fastest_buffer_counts_and_every_product_of_a_token_is_summed() {
+        // 44 + 44 + 44 + 22 + 1 products.
+        let expected = "| Q4_0   |    0.3 |    0.4 | AMX |  10.0 |   5.0 |  20.0 |  1.40 |  0.50 | \
+                        reached |";
+        assert_eq!(format_line(&report(1e-6, 9e-6, 2.8e-6)), expected);
+    }
+
+    #[test]
+    fn ratio_or_share_of_the_faster_read_reaches_the_aim() {
+        assert!(format_line(&report(1.9e-6, 2e-6, 2e-6)).ends_with(" reached |"));
+        // The plain read is slower and so does not count.
+        let missed = format_line(&report(1.7e-6, 2e-6, 2.5e-6));
+        assert!(missed.contains("|  1.00 |  0.85 | not at 2048x2048, 256x2048, "));
+    }
+
+    #[test]
+    fn without_a_peer_there_is_no_ratio() {
+        let mut report = report(1.9e-6, 1.0, 1.0);
+        report.cells.iter_mut().for_each(|cell| cell.theirs.clear());
+        let expected = "| Q4_0   |    0.3 |        |  |  10.0 |   5.0 |  10.5 |       |  0.95 | \
+                        reached |";
+        assert_eq!(format_line(&report), expected);
     }
 }
