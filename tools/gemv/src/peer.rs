@@ -115,8 +115,8 @@ mod tests {
         // It answers with what it was told, so that a changed line is seen.
         let script = format!(
             "read -r line; echo CPU $line $(head -c {bytes} | wc -c)\n\
-             read -r line; [ \"$line\" = 'time 1' ] && echo 0.25\n\
-             read -r line; [ \"$line\" = 'product 1' ] && printf '\\0\\0\\200\\077'\n\
+             read -r line; [ \"$line\" = 'time 1' ] || exit; echo 0.25\n\
+             read -r line; [ \"$line\" = 'product 1' ] || exit; printf '\\0\\0\\200\\077'\n\
              read -r line; echo soon"
         );
         let mut peer = scripted(&script);
