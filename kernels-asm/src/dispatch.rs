@@ -198,16 +198,40 @@ impl Kernels {
         unsafe { (self.vector.1.rms_norm)(x, weight, epsilon, out) }
     }
 
+    /// See [`VectorOps::rms_norm_in_place`].
+    pub fn rms_norm_in_place(&self, x: &mut [f32], weight: &[f32], epsilon: f32) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.rms_norm_in_place)(x, weight, epsilon) }
+    }
+
     /// See [`VectorOps::rope`].
     pub fn rope(&self, x: &mut [f32], table: &[f32]) {
         // SAFETY: as for `rms_norm`.
         unsafe { (self.vector.1.rope)(x, table) }
     }
 
+    /// See [`VectorOps::rope_halves`].
+    pub fn rope_halves(&self, x: &mut [f32], table: &[f32]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.rope_halves)(x, table) }
+    }
+
     /// See [`VectorOps::silu_mul`].
     pub fn silu_mul(&self, gate: &mut [f32], up: &[f32]) {
         // SAFETY: as for `rms_norm`.
         unsafe { (self.vector.1.silu_mul)(gate, up) }
+    }
+
+    /// See [`VectorOps::gelu_mul`].
+    pub fn gelu_mul(&self, gate: &mut [f32], up: &[f32]) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.gelu_mul)(gate, up) }
+    }
+
+    /// See [`VectorOps::soft_cap`].
+    pub fn soft_cap(&self, x: &mut [f32], cap: f32) {
+        // SAFETY: as for `rms_norm`.
+        unsafe { (self.vector.1.soft_cap)(x, cap) }
     }
 
     /// See [`VectorOps::add`].

@@ -8,6 +8,7 @@
 use crate::arena::{ArenaError, Chunks, Kv, Open, rounded};
 use crate::model::Config;
 use core::fmt;
+use core::ops::Range;
 use kernels_asm::activation::ActivationFormat::Per32;
 use kernels_asm::half::f32_to_f16;
 use kernels_asm::registry::Kernels;
@@ -187,9 +188,12 @@ pub struct Attention<'a> {
     pub queries: &'a [f32],
     /// How many query heads.
     pub heads: usize,
-    /// Factor on each score, `1 / sqrt(dim)`.
+    /// Factor on each score, as a rule `1 / sqrt(dim)`.
     pub scale: f32,
-    /// Scratch: `heads * score_stride(len)` floats.
+    /// Soft bound of each score.
+    pub cap: Option<f32>,
+    /// Scratch: `heads * score_stride(len)` floats, where the last of `len` positions is the last
+    /// that is attended to, and the first any in the block of eight of the first.
     pub scores: &'a mut [f32],
     /// Result, `[heads][dim]`.
     pub out: &'a mut [f32],
@@ -252,51 +256,62 @@ impl<'k> KvCache<'k> {
         }
     }
 
-    /// Attention of the query heads that share KV head `head`, over the first `len` positions.
+    /// Attention of the query heads that share KV head `head`, over `positions`.
+    ///
+    /// A cache is read by blocks of eight positions; those before the first get the weight 0.
     pub fn attend(
         &self,
         kernels: &Kernels,
         layer: usize,
         head: usize,
-        len: usize,
+        positions: Range<usize>,
         attention: Attention<'_>,
     ) {
         let Attention {
             queries,
             heads,
             scale,
+            cap,
             scores,
             out,
         } = attention;
-        let scores = &mut scores[..heads * score_stride(len)];
+        let before = positions.start % 8;
+        let block = positions.start - before..positions.end;
+        let count = block.len();
+        let scores = &mut scores[..heads * score_stride(count)];
         let head = layer * self.kv_heads + head;
         match &self.keys {
             Storage::F32(all) => {
-                kernels.score_f32(self.view(all, head, len), queries, scale, scores);
+                kernels.score_f32(self.view(all, head, &block), queries, scale, scores);
             }
             Storage::F16(all) => {
-                kernels.score_f16(self.view(all, head, len), queries, scale, scores);
+                kernels.score_f16(self.view(all, head, &block), queries, scale, scores);
             }
             Storage::Q8_0(all) => {
-                kernels.score_q8_0(self.view(all, head, len), queries, scale, scores);
+                kernels.score_q8_0(self.view(all, head, &block), queries, scale, scores);
             }
         }
-        for row in scores.chunks_exact_mut(score_stride(len)) {
-            kernels.softmax(&mut row[..len]);
+        for row in scores.chunks_exact_mut(score_stride(count)) {
+            if let Some(cap) = cap {
+                kernels.soft_cap(&mut row[..count.next_multiple_of(8)], cap);
+            }
+            row[..before].fill(0.0);
+            kernels.softmax(&mut row[before..count]);
         }
         match &self.values {
-            Storage::F32(all) => kernels.weigh_f32(self.view(all, head, len), scores, out),
-            Storage::F16(all) => kernels.weigh_f16(self.view(all, head, len), scores, out),
-            Storage::Q8_0(all) => kernels.weigh_q8_0(self.view(all, head, len), scores, out),
+            Storage::F32(all) => kernels.weigh_f32(self.view(all, head, &block), scores, out),
+            Storage::F16(all) => kernels.weigh_f16(self.view(all, head, &block), scores, out),
+            Storage::Q8_0(all) => kernels.weigh_q8_0(self.view(all, head, &block), scores, out),
         }
     }
 
-    fn view<'v, T>(&self, all: &'v [T], head: usize, len: usize) -> KvView<'v, T> {
+    fn view<'v, T>(&self, all: &'v [T], head: usize, positions: &Range<usize>) -> KvView<'v, T> {
         let size = all.len() / (self.layers * self.kv_heads);
         KvView {
             stored: &all[head * size..][..size],
             capacity: self.capacity,
-            len,
+            first: positions.start,
+            len: positions.end,
             dim: self.dim,
         }
     }

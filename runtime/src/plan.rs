@@ -4,7 +4,7 @@ use crate::arena::{ArenaError, Forward, Kv, Model, Open, rounded};
 use crate::cpu;
 use crate::kv::{KvCache, KvFormat};
 use crate::load;
-use crate::model::rope::RopeTable;
+use crate::model::rope::RopeTables;
 use crate::model::weights::Sizes;
 use crate::model::{Config, StepPlan};
 use crate::sys::STACK_BYTES;
@@ -120,7 +120,7 @@ impl Plan {
             is_mapped: demand.is_mapped,
             vectors: sizes.vectors,
             tokenizer: demand.tokenizer,
-            tables: RopeTable::bytes(context, config.head_dim),
+            tables: RopeTables::bytes(config, context),
             keys: KvCache::bytes(config, context, request.key_format),
             values: KvCache::bytes(config, context, request.value_format),
             history: rounded(context * size_of::<u32>()),

@@ -10,7 +10,7 @@ use crate::image::{Image, Mapped};
 use crate::kv::KvCache;
 use crate::load::{self, LoadError, Loader, Stream};
 use crate::log::{Line, Log};
-use crate::model::rope::RopeTable;
+use crate::model::rope::RopeTables;
 use crate::model::weights::{Sizes, Weights};
 use crate::model::{Config, Engine, StepPlan};
 use crate::model_file::ModelFile;
@@ -431,11 +431,11 @@ fn load<'m>(
 ) -> Result<Engine<'m>, Error> {
     let _phase = trace.phase(Phase::Load);
     let (config, request) = (setup.config, setup.request);
-    let rope = RopeTable::new(model, request.context, config.head_dim, config.rope_base)?;
     let weights = match setup.model.image {
         Some(image) => map(setup, image, options, model, log)?,
         None => stream(setup, model, &mut team, forward, log)?,
     };
+    let rope = RopeTables::new(model, &config, request.context, weights.rope_divisors)?;
     Ok(Engine {
         config,
         weights,

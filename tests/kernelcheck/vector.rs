@@ -20,10 +20,14 @@ pub type Operation = (&'static str, fn(&VectorOps, &mut Input) -> Bits);
 type Bits = Result<Vec<u32>, String>;
 
 /// Every float operation.
-pub const OPERATIONS: [Operation; 14] = [
+pub const OPERATIONS: [Operation; 18] = [
     ("rms_norm", rms_norm),
-    ("rope", rope),
-    ("silu_mul", silu_mul),
+    ("rms_norm_in_place", rms_norm_in_place),
+    ("rope", |ops, input| rope(ops.rope, 8, input)),
+    ("rope_halves", |ops, input| rope(ops.rope_halves, 16, input)),
+    ("silu_mul", |ops, input| gate(ops.silu_mul, input)),
+    ("gelu_mul", |ops, input| gate(ops.gelu_mul, input)),
+    ("soft_cap", soft_cap),
     ("add", add),
     ("softmax", softmax),
     ("quantize_per_32", |ops, input| {
@@ -220,23 +224,44 @@ fn rms_norm(ops: &VectorOps, input: &mut Input) -> Bits {
     out.result(bits)
 }
 
-fn rope(ops: &VectorOps, input: &mut Input) -> Bits {
-    let dim = 8 * input.count(16, 32);
+fn rms_norm_in_place(ops: &VectorOps, input: &mut Input) -> Bits {
+    let len = 8 * input.count(40, 256);
+    let (x, weight) = (input.f32s(len), input.f32s(len));
+    let epsilon = input.rng.pick(&[0.0, 1e-6, 1e-5]);
+    let (mut x, weight) = (input.changed(&x), input.fixed(&weight));
+    // SAFETY: as in `rms_norm`.
+    unsafe { (ops.rms_norm_in_place)(x.get_mut(), weight.get(), epsilon) };
+    x.result(bits)
+}
+
+/// Heads are a multiple of `whole`.
+fn rope(rope: unsafe fn(&mut [f32], &[f32]), whole: usize, input: &mut Input) -> Bits {
+    let dim = whole * input.count(128 / whole, 256 / whole);
     let heads = input.count(9, 36);
     let (x, table) = (input.f32s(heads * dim), input.f32s(dim));
     let (mut x, table) = (input.changed(&x), input.fixed(&table));
     // SAFETY: as in `rms_norm`.
-    unsafe { (ops.rope)(x.get_mut(), table.get()) };
+    unsafe { rope(x.get_mut(), table.get()) };
     x.result(bits)
 }
 
-fn silu_mul(ops: &VectorOps, input: &mut Input) -> Bits {
+fn gate(activate: unsafe fn(&mut [f32], &[f32]), input: &mut Input) -> Bits {
     let len = 8 * input.count(40, 704);
     let (gate, up) = (input.f32s(len), input.f32s(len));
     let (mut gate, up) = (input.changed(&gate), input.fixed(&up));
     // SAFETY: as in `rms_norm`.
-    unsafe { (ops.silu_mul)(gate.get_mut(), up.get()) };
+    unsafe { activate(gate.get_mut(), up.get()) };
     gate.result(bits)
+}
+
+fn soft_cap(ops: &VectorOps, input: &mut Input) -> Bits {
+    let len = 8 * input.count(40, 256);
+    let x = input.f32s(len);
+    let cap = input.rng.pick(&[1.0, 30.0, 50.0]);
+    let mut x = input.changed(&x);
+    // SAFETY: as in `rms_norm`.
+    unsafe { (ops.soft_cap)(x.get_mut(), cap) };
+    x.result(bits)
 }
 
 fn add(ops: &VectorOps, input: &mut Input) -> Bits {
@@ -347,6 +372,7 @@ impl Cached for Q8Tile {
 struct Shape {
     heads: usize,
     capacity: usize,
+    first: usize,
     len: usize,
     dim: usize,
 }
@@ -355,10 +381,13 @@ impl Shape {
     fn new<T: Cached>(input: &mut Input) -> Self {
         let capacity = 8 * input.count(12, 40);
         let whole = T::DIMENSIONS.max(8);
+        let len = 1 + input.rng.below(capacity);
         Self {
             heads: 1 + input.rng.below(9),
             capacity,
-            len: 1 + input.rng.below(capacity),
+            // Half the time a window.
+            first: input.rng.below(2) * (input.rng.below(len) / 8 * 8),
+            len,
             dim: whole * (1 + input.rng.below(128 / whole)),
         }
     }
@@ -366,18 +395,24 @@ impl Shape {
     /// A cache of which place `i` holds the position `position(i)`, or from there on.
     fn cache<T: Cached>(&self, input: &mut Input, position: impl Fn(usize) -> usize) -> Buffer<T> {
         let count = self.capacity / T::POSITIONS * (self.dim / T::DIMENSIONS);
-        let one = |i| T::random(input, |p| position(i) + p < self.len);
+        let live = self.first..self.len;
+        let one = |i| T::random(input, |p| live.contains(&(position(i) + p)));
         let stored: Vec<T> = (0..count).map(one).collect();
         input.fixed(&stored)
     }
 
     fn view<'a, T>(&self, stored: &'a [T]) -> KvView<'a, T> {
         let &Self {
-            capacity, len, dim, ..
+            capacity,
+            first,
+            len,
+            dim,
+            ..
         } = self;
         KvView {
             stored,
             capacity,
+            first,
             len,
             dim,
         }
@@ -393,14 +428,14 @@ fn score<T: Cached>(score: Score<T>, input: &mut Input) -> Bits {
     let keys = shape.cache::<T>(input, |i| i / row * 8 + i % (8 / T::POSITIONS));
     let queries = input.f32s(shape.heads * shape.dim);
     let queries = input.fixed(&queries);
-    let stride = score_stride(shape.len);
-    let mut scores = input.room(shape.heads * stride);
     let view = shape.view(keys.get());
+    let stride = score_stride(view.count());
+    let mut scores = input.room(shape.heads * stride);
     // SAFETY: as in `rms_norm`.
     unsafe { score(view, queries.get(), 0.125, scores.get_mut()) };
     // What a row has past its length is of no meaning.
     let rows = scores.result(bits)?;
-    let rows = rows.chunks(stride).flat_map(|row| &row[..shape.len]);
+    let rows = rows.chunks(stride).flat_map(|row| &row[..view.count()]);
     Ok(rows.copied().collect())
 }
 
@@ -412,10 +447,10 @@ fn weigh<T: Cached>(weigh: Weigh<T>, input: &mut Input) -> Bits {
         1 => i % per_chunk * 8,
         _ => i / 8 % per_chunk,
     });
-    let weights = input.f32s(shape.heads * score_stride(shape.len));
+    let view = shape.view(values.get());
+    let weights = input.f32s(shape.heads * score_stride(view.count()));
     let weights = input.fixed(&weights);
     let mut out = input.room(shape.heads * shape.dim);
-    let view = shape.view(values.get());
     // SAFETY: as in `rms_norm`.
     unsafe { weigh(view, weights.get(), out.get_mut()) };
     out.result(bits)

@@ -7,6 +7,9 @@ use kernels_asm::vector::score_stride;
 use runtime::arena::{self, ALIGNMENT};
 use runtime::kv::{Attention, KvCache, KvFormat};
 use runtime::model::Config;
+use runtime::model::architecture::Architecture;
+use runtime::model::rope::Rope;
+use std::ops::Range;
 use tests::detected_features;
 
 const DIM: usize = 64;
@@ -18,6 +21,7 @@ const FORMATS: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0];
 
 fn config(head_dim: usize) -> Config {
     Config {
+        architecture: Architecture::from_name(b"llama").expect("a known name"),
         layers: LAYERS,
         width: HEADS * head_dim,
         hidden: 8,
@@ -27,7 +31,13 @@ fn config(head_dim: usize) -> Config {
         vocabulary: 8,
         context_max: 64,
         norm_epsilon: 1e-5,
-        rope_base: 10_000.0,
+        rope: Rope::plain(10_000.0),
+        local_rope: None,
+        window: None,
+        global_every: 0,
+        score_scale: 0.125,
+        score_cap: None,
+        logit_cap: None,
     }
 }
 
@@ -65,8 +75,17 @@ fn block(x: &[f32]) -> Vec<f32> {
         .collect()
 }
 
-/// Results of every layer and head after all positions are stored, each as `change` makes it.
+/// Results of every layer and head over all positions, each as `change` makes it.
 fn attend(formats: [KvFormat; 2], change: impl Fn(usize, &[f32]) -> Vec<f32>) -> Vec<f32> {
+    attend_over(0..POSITIONS, formats, |half, _, x| change(half, x))
+}
+
+/// The same over some positions, after all are stored; `change` is told the position.
+fn attend_over(
+    positions: Range<usize>,
+    formats: [KvFormat; 2],
+    change: impl Fn(usize, usize, &[f32]) -> Vec<f32>,
+) -> Vec<f32> {
     let (config, kernels) = (config(DIM), kernels());
     let [key_format, value_format] = formats;
     let bytes = formats.map(|format| KvCache::bytes(&config, POSITIONS, format));
@@ -83,8 +102,8 @@ fn attend(formats: [KvFormat; 2], change: impl Fn(usize, &[f32]) -> Vec<f32>) ->
     for layer in 0..LAYERS {
         for position in 0..POSITIONS {
             let seed = 2 * (layer * POSITIONS + position);
-            let key = change(0, &numbers(seed, KV_HEADS * DIM));
-            let value = change(1, &numbers(seed + 1, KV_HEADS * DIM));
+            let key = change(0, position, &numbers(seed, KV_HEADS * DIM));
+            let value = change(1, position, &numbers(seed + 1, KV_HEADS * DIM));
             cache.store(layer).run(&kernels, position, &key, &value);
         }
     }
@@ -95,10 +114,11 @@ fn attend(formats: [KvFormat; 2], change: impl Fn(usize, &[f32]) -> Vec<f32>) ->
             queries: &numbers(1000 + layer, heads * DIM),
             heads,
             scale: 0.125,
+            cap: None,
             scores: &mut vec![0.0; heads * score_stride(POSITIONS)],
             out: &mut result,
         };
-        cache.attend(&kernels, layer, head, POSITIONS, attention);
+        cache.attend(&kernels, layer, head, positions.clone(), attention);
         out.extend(result);
     }
     out
@@ -112,6 +132,31 @@ fn attention_over_any_pair_of_formats_is_that_over_the_numbers_stored() {
         assert!(found.iter().all(|x| x.is_finite()));
         let same = |(f, e): (&f32, &f32)| f.to_bits() == e.to_bits();
         assert!(found.iter().zip(&expected).all(same), "{key:?}, {value:?}");
+    }
+}
+
+#[test]
+fn attention_over_a_window_is_that_over_its_positions_wherever_they_lie() {
+    for format in FORMATS {
+        // What lies before the window is as great as anything in it.
+        let over = |positions: Range<usize>| {
+            let start = positions.start;
+            attend_over(positions, [format; 2], |half, position, _| {
+                let seed = position.wrapping_sub(start).wrapping_mul(2) % 10_000;
+                numbers(seed + half, KV_HEADS * DIM)
+            })
+        };
+        for len in [1, 7, 8, 9, 17] {
+            let expected = over(0..len);
+            for start in 1..=POSITIONS - len {
+                let found = over(start..start + len);
+                let same = |(f, e): (&f32, &f32)| f.to_bits() == e.to_bits();
+                assert!(
+                    found.iter().zip(&expected).all(same),
+                    "{format:?}: {len} positions from {start}"
+                );
+            }
+        }
     }
 }
 

@@ -188,7 +188,7 @@ pub(super) fn score<L: Lanes, T: Stored>(
 ) {
     check(keys);
     assert!(queries.len().is_multiple_of(keys.dim));
-    let (dim, stride) = (keys.dim, score_stride(keys.len));
+    let (dim, stride) = (keys.dim, score_stride(keys.count()));
     let scores = &mut scores[..queries.len() / dim * stride];
 
     let group = if L::TILED { HEADS } else { 1 };
@@ -216,19 +216,19 @@ fn score_tile<L: Lanes, T: Stored, const H: usize, const B: usize>(
     scale: f32,
     scores: &mut [f32],
 ) {
-    let (dim, stride) = (keys.dim, score_stride(keys.len));
-    let blocks = keys.len.div_ceil(8);
+    let (dim, stride) = (keys.dim, score_stride(keys.count()));
+    let (start, blocks) = (keys.first / 8, keys.len.div_ceil(8));
     let scores = scores.as_chunks_mut::<8>().0;
     let heads = tile::<H>(0, queries.len() / dim);
     let queries = slices(queries, heads, dim, 0, dim);
 
-    for first in (0..blocks).step_by(B) {
+    for first in (start..blocks).step_by(B) {
         let at = tile::<B>(first, blocks);
         let sums = T::add_keys([[L::splat(0.0); B]; H], queries, keys, at);
         for (sums, head) in sums.into_iter().zip(heads) {
             for (sum, block) in sums.into_iter().zip(at) {
                 sum.mul(L::splat(scale))
-                    .store(&mut scores[head * (stride / 8) + block]);
+                    .store(&mut scores[head * (stride / 8) + block - start]);
             }
         }
     }
@@ -239,7 +239,7 @@ fn score_tile<L: Lanes, T: Stored, const H: usize, const B: usize>(
 pub(super) fn weigh<L: Lanes, T: Stored>(values: KvView<'_, T>, weights: &[f32], out: &mut [f32]) {
     check(values);
     assert!(out.len().is_multiple_of(values.dim));
-    let (dim, stride) = (values.dim, score_stride(values.len));
+    let (dim, stride) = (values.dim, score_stride(values.count()));
     let weights = &weights[..out.len() / dim * stride];
 
     let group = if L::TILED { HEADS } else { 1 };
@@ -272,9 +272,10 @@ fn weigh_tile<L: Lanes, T: Stored, const H: usize, const B: usize>(
     let out = out.as_chunks_mut::<8>().0;
 
     out.fill([0.0; 8]);
-    for start in (0..values.len).step_by(STRETCH) {
+    let stride = score_stride(values.count());
+    for start in (values.first..values.len).step_by(STRETCH) {
         let len = STRETCH.min(values.len - start);
-        let weights = slices(weights, heads, score_stride(values.len), start, len);
+        let weights = slices(weights, heads, stride, start - values.first, len);
         for first in (0..chunks).step_by(B) {
             let at = tile::<B>(first, chunks);
             let mut sums = [[L::splat(0.0); B]; H];
@@ -298,7 +299,7 @@ fn weigh_tile<L: Lanes, T: Stored, const H: usize, const B: usize>(
 fn check<T: Stored>(view: KvView<'_, T>) {
     let (capacity, dim) = (view.capacity, view.dim);
     assert!(dim > 0 && dim.is_multiple_of(8) && capacity.is_multiple_of(8));
-    assert!(1 <= view.len && view.len <= capacity);
+    assert!(view.first.is_multiple_of(8) && view.first < view.len && view.len <= capacity);
     assert!(view.stored.len() == T::count(capacity, dim));
 }
 

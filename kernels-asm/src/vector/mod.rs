@@ -22,12 +22,28 @@ macro_rules! tier {
                 ops::rms_norm::<$lanes>(x, weight, epsilon, out);
             }
             $(#[$features])?
+            unsafe fn rms_norm_in_place(x: &mut [f32], weight: &[f32], epsilon: f32) {
+                ops::rms_norm_in_place::<$lanes>(x, weight, epsilon);
+            }
+            $(#[$features])?
             unsafe fn rope(x: &mut [f32], table: &[f32]) {
                 ops::rope::<$lanes>(x, table);
             }
             $(#[$features])?
+            unsafe fn rope_halves(x: &mut [f32], table: &[f32]) {
+                ops::rope_halves::<$lanes>(x, table);
+            }
+            $(#[$features])?
             unsafe fn silu_mul(gate: &mut [f32], up: &[f32]) {
                 ops::silu_mul::<$lanes>(gate, up);
+            }
+            $(#[$features])?
+            unsafe fn gelu_mul(gate: &mut [f32], up: &[f32]) {
+                ops::gelu_mul::<$lanes>(gate, up);
+            }
+            $(#[$features])?
+            unsafe fn soft_cap(x: &mut [f32], cap: f32) {
+                ops::soft_cap::<$lanes>(x, cap);
             }
             $(#[$features])?
             unsafe fn add(x: &mut [f32], y: &[f32]) {
@@ -102,8 +118,12 @@ macro_rules! tier {
             }
             VectorOps {
                 rms_norm,
+                rms_norm_in_place,
                 rope,
+                rope_halves,
                 silu_mul,
+                gelu_mul,
+                soft_cap,
                 add,
                 softmax,
                 quantize_per_32,
@@ -173,10 +193,19 @@ pub struct KvView<'a, T> {
     pub stored: &'a [T],
     /// Positions that there is room for, a multiple of eight.
     pub capacity: usize,
-    /// Positions to attend to, 1 ..= capacity.
+    /// Position to attend from, a multiple of eight.
+    pub first: usize,
+    /// Position to attend up to, itself left out: first + 1 ..= capacity.
     pub len: usize,
     /// Size of a head: a multiple of eight, in tiles of 32.
     pub dim: usize,
+}
+
+impl<T> KvView<'_, T> {
+    /// Positions to attend to.
+    pub fn count(&self) -> usize {
+        self.len - self.first
+    }
 }
 
 /// Eight positions of 32 dimensions in GGML's q8_0: each position is a block, with one scale.
@@ -213,12 +242,22 @@ pub const fn score_stride(len: usize) -> usize {
 pub struct VectorOps {
     /// `out = x / sqrt(mean(x^2) + epsilon) * weight` (RMSNorm, Zhang and Sennrich 2019).
     pub rms_norm: unsafe fn(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]),
+    /// The same, in place.
+    pub rms_norm_in_place: unsafe fn(x: &mut [f32], weight: &[f32], epsilon: f32),
     /// Rotary embedding of heads laid end to end, adjacent pairs, in place:
     /// `(x0, x1) -> (x0 c - x1 s, x0 s + x1 c)`. `table` holds `cos` then `sin` of one position,
     /// each `[dim / 2]`; `x` is `[heads][dim]` (RoPE, Su et al. 2021; the order of GGUF `llama`).
     pub rope: unsafe fn(x: &mut [f32], table: &[f32]),
+    /// The same for pairs of a number in the first half of a head and the one at its place in the
+    /// second (the order of GPT-NeoX); heads are of whole sixteens.
+    pub rope_halves: unsafe fn(x: &mut [f32], table: &[f32]),
     /// `gate = gate / (1 + exp(-gate)) * up` (SwiGLU, Shazeer 2020).
     pub silu_mul: unsafe fn(gate: &mut [f32], up: &[f32]),
+    /// `gate = gate / 2 * (1 + tanh(sqrt(2 / pi) * (gate + 0.044715 gate^3))) * up` (GEGLU, Shazeer
+    /// 2020, with the tanh form of GELU, Hendrycks and Gimpel 2016).
+    pub gelu_mul: unsafe fn(gate: &mut [f32], up: &[f32]),
+    /// `x = cap * tanh(x / cap)`; an infinity becomes a NaN, so that no cap hides it.
+    pub soft_cap: unsafe fn(x: &mut [f32], cap: f32),
     /// `x += y`.
     pub add: unsafe fn(x: &mut [f32], y: &[f32]),
     /// `x = exp(x - max(x)) / sum`, in place; any length from 1.
@@ -227,9 +266,9 @@ pub struct VectorOps {
     pub quantize_per_32: unsafe fn(x: &[f32], out: &mut [u8]),
     /// Floats to per-256 activation records; the length is a multiple of 256.
     pub quantize_per_256: unsafe fn(x: &[f32], out: &mut [u8]),
-    /// Scores of one position: `scores[h][p] = (queries[h] . keys[p]) * scale`, where `queries` is
-    /// `[heads][dim]` and the rows of `scores` are [`score_stride`] apart. What a row has past
-    /// `len` is of no meaning.
+    /// Scores of one position: `scores[h][p] = (queries[h] . keys[first + p]) * scale`, where
+    /// `queries` is `[heads][dim]` and the rows of `scores` are [`score_stride`] of
+    /// [`KvView::count`] apart. What a row has past that is of no meaning.
     pub score_f32:
         unsafe fn(keys: KvView<'_, f32>, queries: &[f32], scale: f32, scores: &mut [f32]),
     /// The same over binary16 bits.
@@ -238,8 +277,8 @@ pub struct VectorOps {
     /// The same over q8_0.
     pub score_q8_0:
         unsafe fn(keys: KvView<'_, Q8Tile>, queries: &[f32], scale: f32, scores: &mut [f32]),
-    /// Result of attention: `out[h] = sum over p of weights[h][p] * values[p]`, where `out` is
-    /// `[heads][dim]` and `weights` what `softmax` made of the scores.
+    /// Result of attention: `out[h] = sum over p of weights[h][p] * values[first + p]`, where
+    /// `out` is `[heads][dim]` and `weights` what `softmax` made of the scores.
     pub weigh_f32: unsafe fn(values: KvView<'_, f32>, weights: &[f32], out: &mut [f32]),
     /// The same over binary16 bits.
     pub weigh_f16: unsafe fn(values: KvView<'_, u16>, weights: &[f32], out: &mut [f32]),

@@ -35,15 +35,35 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
     p.mul(shifted.power_of_two())
 }
 
+/// -2 sqrt(2 / pi), and that times the 0.044715 of GELU's tanh form.
+const GELU_LINEAR: f32 = -1.595_769_1;
+const GELU_CUBIC: f32 = -0.071_354_814;
+
 /// See [`super::VectorOps::rms_norm`].
 #[inline(always)]
 pub(super) fn rms_norm<L: Lanes>(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
     assert!(weight.len() == x.len() && out.len() == x.len());
-    let mean = sum_of_squares::<L>(x) / x.len() as f32;
-    let factor = L::splat(1.0).div(L::splat(mean + epsilon).sqrt());
+    let factor: L = norm_factor(x, epsilon);
     for ((x, weight), out) in vectors(x).iter().zip(vectors(weight)).zip(vectors_mut(out)) {
         L::load(x).mul(factor).mul(L::load(weight)).store(out);
     }
+}
+
+/// See [`super::VectorOps::rms_norm_in_place`].
+#[inline(always)]
+pub(super) fn rms_norm_in_place<L: Lanes>(x: &mut [f32], weight: &[f32], epsilon: f32) {
+    assert!(weight.len() == x.len());
+    let factor: L = norm_factor(x, epsilon);
+    for (x, weight) in vectors_mut(x).iter_mut().zip(vectors(weight)) {
+        L::load(x).mul(factor).mul(L::load(weight)).store(x);
+    }
+}
+
+/// `1 / sqrt(mean(x^2) + epsilon)`, in every lane.
+#[inline(always)]
+fn norm_factor<L: Lanes>(x: &[f32], epsilon: f32) -> L {
+    let mean = sum_of_squares::<L>(x) / x.len() as f32;
+    L::splat(1.0).div(L::splat(mean + epsilon).sqrt())
 }
 
 #[inline(always)]
@@ -81,6 +101,25 @@ pub(super) fn rope<L: Lanes>(x: &mut [f32], table: &[f32]) {
     }
 }
 
+/// See [`super::VectorOps::rope_halves`]. The products are those of [`rope`].
+#[inline(always)]
+pub(super) fn rope_halves<L: Lanes>(x: &mut [f32], table: &[f32]) {
+    let dim = table.len();
+    assert!(dim > 0 && dim.is_multiple_of(16) && x.len().is_multiple_of(dim));
+    let (cos, sin) = table.split_at(dim / 2);
+    for head in x.chunks_exact_mut(dim) {
+        let (first, second) = head.split_at_mut(dim / 2);
+        let pairs = vectors_mut(first).iter_mut().zip(vectors_mut(second));
+        let angles = vectors(cos).iter().zip(vectors(sin));
+        for ((x0, x1), (cos, sin)) in pairs.zip(angles) {
+            let (a, b) = (L::load(x0), L::load(x1));
+            let (cos, sin) = (L::load(cos), L::load(sin));
+            b.fnma(sin, a.mul(cos)).store(x0);
+            a.fma(sin, b.mul(cos)).store(x1);
+        }
+    }
+}
+
 /// See [`super::VectorOps::silu_mul`].
 #[inline(always)]
 pub(super) fn silu_mul<L: Lanes>(gate: &mut [f32], up: &[f32]) {
@@ -89,6 +128,35 @@ pub(super) fn silu_mul<L: Lanes>(gate: &mut [f32], up: &[f32]) {
         let x = L::load(gate);
         let silu = x.div(L::splat(1.0).add(exp(L::splat(0.0).sub(x))));
         silu.mul(L::load(up)).store(gate);
+    }
+}
+
+/// See [`super::VectorOps::gelu_mul`].
+///
+/// `(1 + tanh(u)) / 2` is `1 / (1 + exp(-2u))`, so GELU is `x` by the same quotient as SiLU.
+#[inline(always)]
+pub(super) fn gelu_mul<L: Lanes>(gate: &mut [f32], up: &[f32]) {
+    assert!(gate.len() == up.len());
+    for (gate, up) in vectors_mut(gate).iter_mut().zip(vectors(up)) {
+        let x = L::load(gate);
+        let slope = x.mul(x).fma(L::splat(GELU_CUBIC), L::splat(GELU_LINEAR));
+        let gelu = x.div(L::splat(1.0).add(exp(x.mul(slope))));
+        gelu.mul(L::load(up)).store(gate);
+    }
+}
+
+/// See [`super::VectorOps::soft_cap`].
+///
+/// `tanh(u)` as `1 - 2 / (1 + exp(2u))`, whose error is that of a number near one: half a unit in
+/// the last place of `cap` or so, also where `x` is small.
+#[inline(always)]
+pub(super) fn soft_cap<L: Lanes>(x: &mut [f32], cap: f32) {
+    let twice_inverse = L::splat(2.0 / cap);
+    for x in vectors_mut(x) {
+        let score = L::load(x);
+        let below = L::splat(2.0 * cap).div(L::splat(1.0).add(exp(score.mul(twice_inverse))));
+        let nothing = score.sub(score); // NaN for an infinity
+        L::splat(cap).sub(below).add(nothing).store(x);
     }
 }
 

@@ -4,8 +4,9 @@
 //! computed by the same operations in the same order either way, and by whichever thread, so the
 //! result does not depend on the chunk, on the number of threads, or on the kernels.
 
+use super::architecture::{Activation, Pairing};
 use super::config::Config;
-use super::rope::RopeTable;
+use super::rope::{RopeTable, RopeTables};
 use super::weights::{Embedding, Layer, Matrix, Sizes, Weights};
 use crate::arena::{ArenaError, Chunks, Columns, Companions, Forward, Open, rounded};
 use crate::kv::{Attention, KvCache};
@@ -224,7 +225,7 @@ pub struct Engine<'m> {
     /// Its weights.
     pub weights: Weights<'m>,
     /// Its rotary angles.
-    pub rope: RopeTable<'m>,
+    pub rope: RopeTables<'m>,
     /// The kernels of this CPU.
     pub kernels: Kernels,
     /// The sizes of a step's buffers.
@@ -300,6 +301,9 @@ impl Engine<'_> {
         trace.during(Phase::Refine, || {
             refine(team, kernels, output, activations, normed, logits);
         });
+        if let Some(cap) = config.logit_cap {
+            kernels.soft_cap(logits, cap);
+        }
         profile.lap(Bucket::Matmul);
         &mut logits[..config.vocabulary]
     }
@@ -331,10 +335,17 @@ impl Engine<'_> {
                 }
             }
         }
+        if self.config.architecture.is_embedding_scaled {
+            let scale = libm::sqrtf(self.config.width as f32);
+            for number in stream {
+                *number *= scale;
+            }
+        }
         Ok(())
     }
 
-    /// `stream += output(attention(rope(query), rope(key), value))` of the normalised stream.
+    /// `stream += output(attention(rope(query), rope(key), value))` of the normalised stream, with
+    /// what the architecture has in between.
     fn attention(
         &mut self,
         cache: &mut KvCache<'_>,
@@ -381,11 +392,10 @@ impl Engine<'_> {
         matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
 
-        let rows = [
-            (&mut **query, config.query_width()),
-            (&mut **key, config.kv_width()),
-        ];
-        rotate(team, kernels, &self.rope, position, rows);
+        let rope = self.rope.of_layer(config, index);
+        finish_heads(
+            team, kernels, config, layer, rope, position, query, key, value,
+        );
         let store = cache.store(index);
         together(team, tokens, &|_| store.run(kernels, position, key, value));
         profile.lap(Bucket::Rope);
@@ -401,11 +411,12 @@ impl Engine<'_> {
         let outputs = [(&layer.output, &mut **normed)];
         matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
-        add_rows(team, kernels, stream, normed, config.width);
+        let post_norm = layer.post_norms.map(|norms| norms[0]);
+        add_rows(team, kernels, config, stream, normed, post_norm);
         profile.lap(Bucket::Other);
     }
 
-    /// `stream += down(silu(gate) * up)` of the normalised stream (SwiGLU, Shazeer 2020).
+    /// `stream += down(activation(gate) * up)` of the normalised stream (Shazeer 2020).
     fn feed_forward(&mut self, step: &mut Step<'_>, index: usize) {
         let Engine {
             config,
@@ -440,14 +451,19 @@ impl Engine<'_> {
         profile.lap(Bucket::Matmul);
         let hidden = config.hidden;
         let activate = |token: usize, gate: &mut [f32]| {
-            kernels.silu_mul(gate, &up[token * hidden..][..hidden]);
+            let up = &up[token * hidden..][..hidden];
+            match config.architecture.activation {
+                Activation::Silu => kernels.silu_mul(gate, up),
+                Activation::Gelu => kernels.gelu_mul(gate, up),
+            }
         };
         activations.quantize(team, kernels, gate, hidden, [&layer.down], activate);
         profile.lap(Bucket::Norm);
         let outputs = [(&layer.down, &mut **normed)];
         matmul(team, kernels, *trace, activations, tokens, outputs);
         profile.lap(Bucket::Matmul);
-        add_rows(team, kernels, stream, normed, config.width);
+        let post_norm = layer.post_norms.map(|norms| norms[1]);
+        add_rows(team, kernels, config, stream, normed, post_norm);
         profile.lap(Bucket::Other);
     }
 }
@@ -499,33 +515,69 @@ fn together(team: &mut Team, tokens: usize, job: &(dyn Fn(usize) + Sync)) {
     }
 }
 
-/// Rotary embedding of the queries and keys, rows of a width each, of tokens from `position` on.
-fn rotate(
+/// What lies between the matrices of queries, keys and values and the cache, for tokens from
+/// `position` on: biases, norms of heads, and the rotary embedding, as far as there are any.
+#[allow(clippy::too_many_arguments)] // the parts of an engine and of its buffers, borrowed apart
+fn finish_heads(
     team: &mut Team,
     kernels: &Kernels,
-    rope: &RopeTable<'_>,
+    config: &Config,
+    layer: &Layer<'_>,
+    rope: Option<&RopeTable<'_>>,
     position: usize,
-    [(query, query_width), (key, key_width)]: [(&mut [f32], usize); 2],
+    query: &mut [f32],
+    key: &mut [f32],
+    value: &mut [f32],
 ) {
+    let (query_width, kv_width) = (config.query_width(), config.kv_width());
     let tokens = query.len() / query_width;
-    let keys = [Chunks::new(key, key_width)];
-    let rows = Companions::new(Chunks::new(query, query_width), keys);
+    let others = [Chunks::new(key, kv_width), Chunks::new(value, kv_width)];
+    let rows = Companions::new(Chunks::new(query, query_width), others);
+    let rotate = match config.architecture.pairing {
+        Pairing::Adjacent => Kernels::rope,
+        Pairing::Halves => Kernels::rope_halves,
+    };
     together(team, tokens, &|_| {
-        while let Some((token, query, [key])) = rows.claim() {
-            let table = rope.position(position + token);
-            kernels.rope(query, table);
-            kernels.rope(key, table);
+        while let Some((token, query, [key, value])) = rows.claim() {
+            if let Some([of_query, of_key, of_value]) = layer.biases {
+                kernels.add(query, of_query);
+                kernels.add(key, of_key);
+                kernels.add(value, of_value);
+            }
+            if let Some([of_query, of_key]) = layer.head_norms {
+                for (row, weight) in [(&mut *query, of_query), (&mut *key, of_key)] {
+                    for head in row.chunks_exact_mut(config.head_dim) {
+                        kernels.rms_norm_in_place(head, weight, config.norm_epsilon);
+                    }
+                }
+            }
+            if let Some(rope) = rope {
+                let table = rope.position(position + token);
+                rotate(kernels, query, table);
+                rotate(kernels, key, table);
+            }
         }
     });
 }
 
-/// `stream += rows`.
-fn add_rows(team: &mut Team, kernels: &Kernels, stream: &mut [f32], rows: &[f32], width: usize) {
+/// `stream += rows`, normalised before if there is a norm.
+fn add_rows(
+    team: &mut Team,
+    kernels: &Kernels,
+    config: &Config,
+    stream: &mut [f32],
+    rows: &mut [f32],
+    norm: Option<&[f32]>,
+) {
+    let width = config.width;
     let tokens = stream.len() / width;
-    let stream = Chunks::new(stream, width);
+    let rows = Companions::new(Chunks::new(stream, width), [Chunks::new(rows, width)]);
     together(team, tokens, &|_| {
-        while let Some((token, row)) = stream.claim() {
-            kernels.add(row, &rows[token * width..][..width]);
+        while let Some((_, stream, [row])) = rows.claim() {
+            if let Some(weight) = norm {
+                kernels.rms_norm_in_place(row, weight, config.norm_epsilon);
+            }
+            kernels.add(stream, row);
         }
     });
 }
@@ -595,7 +647,7 @@ fn attend_all(
     scores: &mut [f32],
 ) {
     let group_width = config.group() * config.head_dim;
-    let scale = 1.0 / libm::sqrtf(config.head_dim as f32);
+    let window = config.window_of(layer).unwrap_or(usize::MAX);
     let scratch = Chunks::new(scores, scores.len() / team.len());
     let tokens = attended.len() / config.query_width();
     let pieces = Chunks::new(attended, group_width);
@@ -610,11 +662,14 @@ fn attend_all(
             let attention = Attention {
                 queries: &query[piece * group_width..][..group_width],
                 heads: config.group(),
-                scale,
+                scale: config.score_scale,
+                cap: config.score_cap,
                 scores: &mut *scores,
                 out,
             };
-            cache.attend(kernels, layer, head, position + token + 1, attention);
+            let end = position + token + 1;
+            let positions = end.saturating_sub(window)..end;
+            cache.attend(kernels, layer, head, positions, attention);
         }
         trace.kernel(began, || KernelWork {
             member,

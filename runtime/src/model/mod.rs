@@ -1,5 +1,6 @@
 //! The model: what the file says it is, its weights, and the forward pass.
 
+pub mod architecture;
 pub mod config;
 pub mod forward;
 pub mod rope;

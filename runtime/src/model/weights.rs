@@ -1,7 +1,7 @@
 //! Tensors to packed weights.
 //!
-//! [`Weights::shapes`] finds the tensors that a Llama model needs and checks them. Then
-//! [`Weights::gather`] asks a [`Source`] for each, in the order of the file, so that storage is
+//! [`Weights::shapes`] finds the tensors that a model needs, by its architecture, and checks them.
+//! Then [`Weights::gather`] asks a [`Source`] for each, in the order of the file, so that storage is
 //! read from front to back, and no source can forget a tensor:
 //!
 //! - [`Sizes`] only adds up what the packed weights will take, for the plan
@@ -72,6 +72,12 @@ pub struct Layer<'m> {
     pub up: Matrix<'m>,
     /// `width x hidden`
     pub down: Matrix<'m>,
+    /// Added to queries `[query_width]`, keys and values `[kv_width]`.
+    pub biases: Option<[&'m [f32]; 3]>,
+    /// Norms of each head of queries and of keys, `[head_dim]`.
+    pub head_norms: Option<[&'m [f32]; 2]>,
+    /// Norms of what attention and the feed-forward network give, `[width]`.
+    pub post_norms: Option<[&'m [f32]; 2]>,
 }
 
 /// Rows of a matrix that stays in its file, as GGUF has them: a row is read when it is wanted.
@@ -125,6 +131,8 @@ pub enum Embedding {
 pub struct Weights<'m> {
     /// Rows of tokens.
     pub embedding: Embedding,
+    /// Divisors of the rotary frequencies, `[head_dim / 2]`.
+    pub rope_divisors: Option<&'m [f32]>,
     /// In order.
     pub layers: Vec<Layer<'m>, LAYERS_MAX>,
     /// `[width]`
@@ -224,10 +232,24 @@ impl<'m> Tensors<'_, 'm> {
     fn layer(&self, config: &Config, index: usize) -> Result<Layer<'m>, ConfigError> {
         let (width, hidden) = (config.width, config.hidden);
         let (query, kv) = (config.query_width(), config.kv_width());
-        let name = |part: &str| {
+        let architecture = config.architecture;
+        let full = |part: &str, kind: &str| {
             let mut name = String::<64>::new();
-            let _ = write!(name, "blk.{index}.{part}.weight"); // the parts here are short
+            let _ = write!(name, "blk.{index}.{part}.{kind}"); // the parts here are short
             name
+        };
+        let name = |part: &str| full(part, "weight");
+        let biases = || {
+            let vector = |part, len| self.vector(&full(part, "bias"), len);
+            Ok([
+                vector("attn_q", query)?,
+                vector("attn_k", kv)?,
+                vector("attn_v", kv)?,
+            ])
+        };
+        let norms = |parts: [&str; 2], len| {
+            let [first, second] = parts.map(|part| self.vector(&name(part), len));
+            Ok([first?, second?])
         };
         Ok(Layer {
             attention_norm: self.vector(&name("attn_norm"), width)?,
@@ -239,8 +261,23 @@ impl<'m> Tensors<'_, 'm> {
             gate: self.matrix(&name("ffn_gate"), width, hidden)?,
             up: self.matrix(&name("ffn_up"), width, hidden)?,
             down: self.matrix(&name("ffn_down"), hidden, width)?,
+            biases: if_has(architecture.has_biases, biases)?,
+            head_norms: if_has(architecture.has_head_norms, || {
+                norms(["attn_q_norm", "attn_k_norm"], config.head_dim)
+            })?,
+            post_norms: if_has(architecture.has_post_norms, || {
+                norms(["post_attention_norm", "post_ffw_norm"], width)
+            })?,
         })
     }
+}
+
+/// What `find` finds, where there is to be such.
+fn if_has<T>(
+    has: bool,
+    find: impl FnOnce() -> Result<T, ConfigError>,
+) -> Result<Option<T>, ConfigError> {
+    has.then(find).transpose()
 }
 
 /// The place of a tensor in the weights.
@@ -263,8 +300,20 @@ impl<'m> Layer<'m> {
             "ffn_gate" => Slot::Matrix(&mut self.gate),
             "ffn_up" => Slot::Matrix(&mut self.up),
             "ffn_down" => Slot::Matrix(&mut self.down),
+            "attn_q_norm" => Slot::Vector(&mut self.head_norms.as_mut()?[0]),
+            "attn_k_norm" => Slot::Vector(&mut self.head_norms.as_mut()?[1]),
+            "post_attention_norm" => Slot::Vector(&mut self.post_norms.as_mut()?[0]),
+            "post_ffw_norm" => Slot::Vector(&mut self.post_norms.as_mut()?[1]),
             _ => return None,
         })
+    }
+
+    /// The place of a matrix's bias, as its tensor is named.
+    fn bias_slot(&mut self, part: &str) -> Option<Slot<'_, 'm>> {
+        let index = ["attn_q", "attn_k", "attn_v"]
+            .iter()
+            .position(|known| *known == part)?;
+        Some(Slot::Vector(&mut self.biases.as_mut()?[index]))
     }
 }
 
@@ -298,8 +347,12 @@ impl<'m> Weights<'m> {
                 (output, Embedding::InFile(rows))
             }
         };
+        let divisors = || tensors.vector(ROPE_DIVISORS, config.head_dim / 2);
+        let has_divisors =
+            config.architecture.has_rope_factors && gguf.tensor(ROPE_DIVISORS).is_some();
         Ok(Weights {
             embedding,
+            rope_divisors: if_has(has_divisors, divisors)?,
             layers,
             norm: tensors.vector("output_norm.weight", width)?,
             output,
@@ -309,8 +362,8 @@ impl<'m> Weights<'m> {
     /// Asks `source` for every tensor, in the order of the file.
     ///
     /// # Errors
-    /// As [`shapes`](Self::shapes), or the file has a tensor that nothing here would use, such as a
-    /// bias, or the source fails.
+    /// As [`shapes`](Self::shapes), or the file has a tensor that its architecture has no use for, or
+    /// the source fails.
     pub fn gather(
         gguf: &Gguf<'m>,
         config: &Config,
@@ -324,7 +377,12 @@ impl<'m> Weights<'m> {
                 Some(Slot::Vector(vector)) => *vector = source.vector(&tensor)?,
                 None => {
                     let tensor = Name::new(tensor.name);
-                    return Err(ConfigError::UnknownTensor { tensor }.into());
+                    let architecture = config.architecture.name;
+                    let unknown = ConfigError::UnknownTensor {
+                        tensor,
+                        architecture,
+                    };
+                    return Err(unknown.into());
                 }
             }
         }
@@ -339,13 +397,16 @@ impl<'m> Weights<'m> {
                 return Some(Slot::Matrix(&mut self.output));
             }
             ("output_norm.weight", _) => return Some(Slot::Vector(&mut self.norm)),
+            (ROPE_DIVISORS, _) => return self.rope_divisors.as_mut().map(Slot::Vector),
             _ => {}
         }
-        let part = name.strip_prefix("blk.")?.strip_suffix(".weight")?;
-        let (index, part) = part.split_once('.')?;
-        self.layers
-            .get_mut(index.parse::<usize>().ok()?)?
-            .slot(part)
+        let (index, part) = name.strip_prefix("blk.")?.split_once('.')?;
+        let layer = self.layers.get_mut(index.parse::<usize>().ok()?)?;
+        match part.split_once('.')? {
+            (part, "weight") => layer.slot(part),
+            (part, "bias") => layer.bias_slot(part),
+            _ => None,
+        }
     }
 
     /// Bytes of weights that one step of one token reads.
@@ -372,6 +433,8 @@ impl<'m> Weights<'m> {
 
 const EMBEDDING: &str = "token_embd.weight";
 const OUTPUT: &str = "output.weight";
+/// What divides the rotary frequencies: `factors` in Llama 3.1.
+const ROPE_DIVISORS: &str = "rope_freqs.weight";
 
 /// A source that only counts.
 #[derive(Clone, Copy, Default)]

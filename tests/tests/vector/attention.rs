@@ -10,6 +10,7 @@ fn one_position<T>(stored: &[T], dim: usize) -> KvView<'_, T> {
     KvView {
         stored,
         capacity: 8,
+        first: 0,
         len: 1,
         dim,
     }
@@ -137,6 +138,7 @@ struct Case {
     dim: usize,
     heads: usize,
     capacity: usize,
+    first: usize,
     len: usize,
     queries: Vec<f32>,
     keys: Half,
@@ -163,6 +165,7 @@ impl Case {
             dim,
             heads,
             capacity,
+            first: 0,
             len,
             queries: random.units(heads * dim, 2.0),
             keys: Half::new(random, size, 2.0, key, key_tile),
@@ -174,6 +177,7 @@ impl Case {
         KvView {
             stored,
             capacity: self.capacity,
+            first: self.first,
             len: self.len,
             dim: self.dim,
         }
@@ -186,14 +190,15 @@ impl Case {
         score: impl Fn(&[f32], f32, &mut [f32]),
         weigh: impl Fn(&[f32], &mut [f32]),
     ) -> Attended {
-        let stride = score_stride(self.len);
+        let count = self.len - self.first;
+        let stride = score_stride(count);
         let mut scores = vec![f32::NAN; self.heads * stride];
         let mut out = vec![f32::NAN; self.heads * self.dim];
         score(&self.queries, self.scale(), &mut scores);
-        let rows = scores.chunks(stride).flat_map(|row| &row[..self.len]);
+        let rows = scores.chunks(stride).flat_map(|row| &row[..count]);
         let first = rows.copied().collect();
         for row in scores.chunks_mut(stride) {
-            call!(ops, softmax(&mut row[..self.len]));
+            call!(ops, softmax(&mut row[..count]));
         }
         weigh(&scores, &mut out);
         [first, out]
@@ -255,13 +260,15 @@ impl Case {
                     .sum();
                 dot * f64::from(self.scale())
             };
-            let scores: Vec<f64> = (0..self.len).map(score).collect();
+            let positions = self.first..self.len;
+            let scores: Vec<f64> = positions.clone().map(score).collect();
             let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let weights: Vec<f64> = scores.iter().map(|s| (s - max).exp()).collect();
             let total: f64 = weights.iter().sum();
             for d in 0..self.dim {
                 let value = |p| f64::from(self.values.f32[value_at(self.capacity, p, d)]);
-                let sum: f64 = weights.iter().enumerate().map(|(p, w)| w * value(p)).sum();
+                let weighed = positions.clone().zip(&weights);
+                let sum: f64 = weighed.map(|(p, w)| w * value(p)).sum();
                 let error = (f64::from(out[h * self.dim + d]) - sum / total).abs();
                 assert!(error < 1e-5, "{error}");
             }
@@ -294,6 +301,22 @@ fn cases(random: &mut Random) -> Vec<Case> {
 #[test]
 fn attention_is_the_same_on_every_tier_and_near_f64() {
     for case in cases(&mut Random(10)) {
+        let expected = case.run(&REFERENCE);
+        case.check(&expected[0][1]);
+        for (tier, ops) in fast_tiers() {
+            for (expected, found) in expected.iter().zip(case.run(ops)) {
+                assert_same(tier, &expected[0], &found[0]);
+                assert_same(tier, &expected[1], &found[1]);
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_under_a_window_is_the_same_on_every_tier_and_near_f64() {
+    let mut random = Random(15);
+    for mut case in cases(&mut random) {
+        case.first = random.below(case.len) / 8 * 8;
         let expected = case.run(&REFERENCE);
         case.check(&expected[0][1]);
         for (tier, ops) in fast_tiers() {
