@@ -12,7 +12,7 @@ const HIDDEN: u64 = 512;
 const HEADS: u32 = 4;
 const KV_HEADS: u32 = 2;
 const KV_WIDTH: u64 = WIDTH * KV_HEADS as u64 / HEADS as u64;
-const VOCABULARY: u64 = 257;
+pub(crate) const VOCABULARY: u64 = 257;
 /// The `ggml_type` of norms.
 const FLOAT: u32 = 0;
 
@@ -80,18 +80,14 @@ fn build(
         }
         for norm in ["attn_norm", "ffn_norm"] {
             let name = format!("blk.{index}.{norm}.weight");
-            file = file.tensor(&name, &[WIDTH], FLOAT, &random.norm());
+            file = file.tensor(&name, &[WIDTH], FLOAT, &random.norm(WIDTH));
         }
     }
-    file.tensor("output_norm.weight", &[WIDTH], FLOAT, &random.norm())
+    file.tensor("output_norm.weight", &[WIDTH], FLOAT, &random.norm(WIDTH))
 }
 
 fn metadata(layers: usize, hidden: u64) -> GgufWriter {
-    let bytes = (0..=255u8).map(|byte| format!("<0x{byte:02X}>"));
-    let tokens: Vec<String> = bytes.chain(["</s>".to_owned()]).collect();
-    let mut kinds = vec![6; 256]; // byte
-    kinds.push(3); // control
-    GgufWriter::new()
+    let file = GgufWriter::new()
         .string("general.architecture", "llama")
         .u32("llama.block_count", layers as u32)
         .u32("llama.context_length", 256)
@@ -99,8 +95,17 @@ fn metadata(layers: usize, hidden: u64) -> GgufWriter {
         .u32("llama.feed_forward_length", hidden as u32)
         .u32("llama.attention.head_count", HEADS)
         .u32("llama.attention.head_count_kv", KV_HEADS)
-        .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
-        .string("tokenizer.ggml.model", "llama")
+        .f32("llama.attention.layer_norm_rms_epsilon", 1e-5);
+    vocabulary(file)
+}
+
+/// Adds the vocabulary: 256 bytes and an end token.
+pub(crate) fn vocabulary(file: GgufWriter) -> GgufWriter {
+    let bytes = (0..=255u8).map(|byte| format!("<0x{byte:02X}>"));
+    let tokens: Vec<String> = bytes.chain(["</s>".to_owned()]).collect();
+    let mut kinds = vec![6; 256]; // byte
+    kinds.push(3); // control
+    file.string("tokenizer.ggml.model", "llama")
         .strings("tokenizer.ggml.tokens", &tokens)
         .f32s("tokenizer.ggml.scores", &vec![0.0; tokens.len()])
         .i32s("tokenizer.ggml.token_type", &kinds)
@@ -109,7 +114,8 @@ fn metadata(layers: usize, hidden: u64) -> GgufWriter {
         .u32("tokenizer.ggml.eos_token_id", 256)
 }
 
-fn ggml_type(format: WeightFormat) -> u32 {
+/// The `ggml_type` of a format.
+pub(crate) fn ggml_type(format: WeightFormat) -> u32 {
     let types = 0..=64;
     types
         .into_iter()
@@ -118,7 +124,7 @@ fn ggml_type(format: WeightFormat) -> u32 {
 }
 
 /// Knuth's MMIX generator: the file is the same on every machine.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u32 {
@@ -131,15 +137,27 @@ impl Random {
 
     /// Blocks of random bytes, with scales that keep the products of a row near one.
     fn matrix(&mut self, format: WeightFormat, columns: u64, rows: u64) -> Vec<u8> {
+        self.matrix_times(format, columns, rows, 0)
+    }
+
+    /// The same times `2^power`.
+    pub(crate) fn matrix_times(
+        &mut self,
+        format: WeightFormat,
+        columns: u64,
+        rows: u64,
+        power: u16,
+    ) -> Vec<u8> {
         let numbers = (columns * rows) as usize;
+        let factor = f32::from(1u16 << power);
         match format {
-            F32 => return self.floats(numbers, |float| float.to_le_bytes()),
+            F32 => return self.floats(numbers, |float| (float * factor).to_le_bytes()),
             BF16 => {
                 return self.floats(numbers, |float| {
-                    ((float.to_bits() >> 16) as u16).to_le_bytes()
+                    (((float * factor).to_bits() >> 16) as u16).to_le_bytes()
                 });
             }
-            F16 => return self.floats(numbers, |float| f32_to_f16(float).to_le_bytes()),
+            F16 => return self.floats(numbers, |float| f32_to_f16(float * factor).to_le_bytes()),
             _ => {}
         }
         let block = format.block_bytes();
@@ -169,7 +187,7 @@ impl Random {
                 } else {
                     0
                 };
-                let half = sign << 15 | exponent << 10 | mantissa;
+                let half = sign << 15 | (exponent + power) << 10 | mantissa;
                 block[at..at + 2].copy_from_slice(&half.to_le_bytes());
             }
         }
@@ -189,9 +207,9 @@ impl Random {
     }
 
     /// A norm's weights, around one.
-    fn norm(&mut self) -> Vec<u8> {
+    pub(crate) fn norm(&mut self, len: u64) -> Vec<u8> {
         let float = |number: u32| 0.5 + (number & 0xffff) as f32 / 65536.0;
-        (0..WIDTH)
+        (0..len)
             .flat_map(|_| float(self.next()).to_le_bytes())
             .collect()
     }
