@@ -3,6 +3,7 @@
 //! The models are seeded (`tests::seeded_model`); `golden/architectures.bin` has logits that a
 //! float64 forward pass makes of their weights (`golden/make_architectures.py`).
 
+use runtime::gguf::Gguf;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tests::gguf_writer::GgufWriter;
@@ -258,6 +259,45 @@ fn architecture_that_is_not_supported_is_told_those_that_are() {
     let words = "architecture \"mamba\" is not supported (llama, smollm3, qwen2, qwen3, gemma2, \
                  gemma3 are)";
     assert!(output.stderr.contains(words), "{}", output.stderr);
+}
+
+#[test]
+fn linear_scaling_is_read_under_its_old_name_and_without_its_type() {
+    let model = MODELS.iter().find(|model| model.name == "qwen2");
+    let with = |name: &str, more: fn(GgufWriter) -> GgufWriter| {
+        let path = scratch(&format!("linear-{name}.gguf"));
+        let writer = model.expect("a model").build(Weights::Mixed);
+        fs::write(&path, more(writer).finish()).expect("a scratch file");
+        logits(&path, host, &[])
+    };
+    let old = with("old", |file| file.f32("qwen2.rope.scale_linear", 4.0));
+    let new = with("new", |file| file.f32("qwen2.rope.scaling.factor", 4.0));
+    let off = with("off", |file| {
+        file.f32("qwen2.rope.scaling.factor", 4.0)
+            .string("qwen2.rope.scaling.type", "none")
+    });
+    assert!(old == new);
+    assert!(off == with("plain", |file| file) && off != new);
+}
+
+#[test]
+fn logit_that_is_infinite_is_not_hidden_by_its_cap() {
+    let model = MODELS.iter().find(|model| model.name == "gemma2");
+    let mut bytes = model.expect("a model").gguf(Weights::Mixed);
+    let gguf = Gguf::check(&bytes).expect("a model");
+    let embedding = gguf
+        .tensor("token_embd.weight")
+        .expect("the tensor is there");
+    assert_eq!(embedding.kind.name, "Q8_0");
+    // The scale of the first block of the first row, a token that the prompt does not have.
+    let at = gguf.file_offset(&embedding) as usize;
+    bytes[at..at + 2].copy_from_slice(&0x7c00u16.to_le_bytes());
+    let path = scratch("infinite.gguf");
+    fs::write(&path, bytes).expect("a scratch file");
+    let ids = path.with_extension("ids");
+    fs::write(&ids, "1 2 3").expect("a scratch file");
+    let output = host(&["-m", text(&path), "--prompt-ids", text(&ids), "-n", "1"]);
+    assert_eq!(output.code, 9, "{}", output.stderr);
 }
 
 /// The bytes of a model with one name in its header made another of the same length.

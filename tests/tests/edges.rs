@@ -37,16 +37,11 @@ fn run(model: &str, name: &str, more: &[&str]) -> Output {
 #[test]
 fn what_is_not_computed_is_refused_by_name() {
     type More = fn(GgufWriter) -> GgufWriter;
-    let cases: [(&str, More, &str); 7] = [
+    let cases: [(&str, More, &str); 5] = [
         (
-            "linear",
-            |file| file.f32("llama.rope.scale_linear", 4.0),
-            "RoPE scaling",
-        ),
-        (
-            "factor",
-            |file| file.f32("llama.rope.scaling.factor", 4.0),
-            "RoPE scaling",
+            "scaling",
+            |file| file.string("llama.rope.scaling.type", "dynamic"),
+            "RoPE scaling \"dynamic\"",
         ),
         (
             "clamp",
@@ -57,11 +52,6 @@ fn what_is_not_computed_is_refused_by_name() {
             "scale",
             |file| file.f32("llama.logit_scale", 0.5),
             "logit scale",
-        ),
-        (
-            "window",
-            |file| file.u32("llama.attention.sliding_window", 64),
-            "sliding-window",
         ),
         (
             "causal",

@@ -147,8 +147,8 @@ pub(super) fn gelu_mul<L: Lanes>(gate: &mut [f32], up: &[f32]) {
 
 /// See [`super::VectorOps::soft_cap`].
 ///
-/// `tanh(u)` as `1 - 2 / (1 + exp(2u))`, whose error is that of a number near one: half a unit in
-/// the last place of `cap` or so, also where `x` is small.
+/// `tanh(u)` as `1 - 2 / (1 + exp(2u))`, whose error is that of a number near one, also where `x`
+/// is small: below 2.5e-7 of `cap`.
 #[inline(always)]
 pub(super) fn soft_cap<L: Lanes>(x: &mut [f32], cap: f32) {
     let twice_inverse = L::splat(2.0 / cap);

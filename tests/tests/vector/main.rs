@@ -170,6 +170,48 @@ fn rms_norm_is_near_f64_and_shows_a_nan() {
 }
 
 #[test]
+fn rms_norm_in_place_is_the_one_beside_it() {
+    let mut random = Random(16);
+    for (kind, len) in kinds_and_lengths() {
+        let (x, weight) = (random.vector(kind, len), random.vector(kind / 3, len));
+        let mut expected = vec![0.0; len];
+        call!(REFERENCE, rms_norm(&x, &weight, 1e-6, &mut expected));
+        for (tier, ops) in tiers() {
+            let mut found = x.clone();
+            call!(ops, rms_norm_in_place(&mut found, &weight, 1e-6));
+            assert_same(tier, &expected, &found);
+        }
+    }
+}
+
+/// Adjacent pairs brought to the halves of each head.
+fn halves(x: &[f32], dim: usize) -> Vec<f32> {
+    let even = |head: &[f32]| head.iter().copied().step_by(2).collect::<Vec<_>>();
+    x.chunks(dim)
+        .flat_map(|head| [even(head), even(&head[1..])].concat())
+        .collect()
+}
+
+#[test]
+fn rope_of_halves_is_rope_of_the_same_pairs_on_every_tier() {
+    let mut random = Random(17);
+    for dim in [16, 32, 64, 80, 96, 128, 256] {
+        let table = random.units(dim, 1.0);
+        for (kind, heads) in (0..3).flat_map(|kind| [(kind, 1), (kind, 9)]) {
+            let x = random.vector(kind, heads * dim);
+            let mut pairs = x.clone();
+            call!(REFERENCE, rope(&mut pairs, &table));
+            let expected = halves(&pairs, dim);
+            for (tier, ops) in tiers() {
+                let mut found = halves(&x, dim);
+                call!(ops, rope_halves(&mut found, &table));
+                assert_same(tier, &expected, &found);
+            }
+        }
+    }
+}
+
+#[test]
 fn rope_is_the_same_on_every_tier_and_near_f64() {
     let mut random = Random(3);
     for (dim, heads) in [8, 16, 24, 64, 80, 96, 128]
@@ -226,6 +268,87 @@ fn silu_mul_is_near_f64() {
             (f64::from(found) - exact).abs() <= 4e-7 * exact.abs(),
             "{x}: {found}"
         );
+    }
+}
+
+#[test]
+fn gelu_mul_is_the_same_on_every_tier() {
+    let mut random = Random(18);
+    for (kind, len) in kinds_and_lengths() {
+        let (gate, up) = (random.vector(kind, len), random.vector(kind / 3, len));
+        let mut expected = gate.clone();
+        call!(REFERENCE, gelu_mul(&mut expected, &up));
+        for (tier, ops) in fast_tiers() {
+            let mut found = gate.clone();
+            call!(ops, gelu_mul(&mut found, &up));
+            assert_same(tier, &expected, &found);
+        }
+    }
+}
+
+/// Most of the error is that of the argument of the exponential, five roundings of `2u`.
+#[test]
+fn gelu_mul_is_near_f64() {
+    let x: Vec<f32> = (-800..800).map(|i| i as f32 * 0.01).collect();
+    let mut out = x.clone();
+    call!(REFERENCE, gelu_mul(&mut out, &vec![1.0; x.len()]));
+    for (&x, &found) in x.iter().zip(&out) {
+        let wide = f64::from(x);
+        let u = (2.0 / std::f64::consts::PI).sqrt() * (wide + 0.044715 * wide.powi(3));
+        // (1 + tanh(u)) / 2 without its cancellation.
+        let exact = wide / (1.0 + (-2.0 * u).exp());
+        let bound = (3e-7 + 4.5e-7 * u.abs()) * exact.abs();
+        assert!(
+            (f64::from(found) - exact).abs() <= bound,
+            "{x}: {found} for {exact}"
+        );
+    }
+}
+
+#[test]
+fn soft_cap_is_the_same_on_every_tier() {
+    let mut random = Random(19);
+    for (kind, len) in kinds_and_lengths() {
+        let x = random.vector(kind, len);
+        for cap in [0.5, 30.0, 50.0] {
+            let mut expected = x.clone();
+            call!(REFERENCE, soft_cap(&mut expected, cap));
+            for (tier, ops) in fast_tiers() {
+                let mut found = x.clone();
+                call!(ops, soft_cap(&mut found, cap));
+                assert_same(tier, &expected, &found);
+            }
+        }
+    }
+}
+
+#[test]
+fn soft_cap_is_near_f64_and_hides_no_infinity() {
+    for cap in [2.0f32, 30.0, 50.0] {
+        let x: Vec<f32> = (-4000..4000).map(|i| i as f32 * 0.1).collect();
+        let mut out = x.clone();
+        call!(REFERENCE, soft_cap(&mut out, cap));
+        for (&x, &found) in x.iter().zip(&out) {
+            let exact = f64::from(cap) * (f64::from(x) / f64::from(cap)).tanh();
+            let error = (f64::from(found) - exact).abs() / f64::from(cap);
+            assert!(error <= 2.5e-7, "{x}: {found}, {error:e}");
+        }
+    }
+    for (tier, ops) in tiers() {
+        let mut x = [
+            0.0,
+            -0.0,
+            f32::MAX,
+            f32::MIN,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+            1e9,
+        ];
+        call!(ops, soft_cap(&mut x, 30.0));
+        assert_eq!(&x[..4], &[0.0, 0.0, 30.0, -30.0], "{tier}");
+        assert!(x[4..7].iter().all(|x| x.is_nan()), "{tier}");
+        assert_eq!(x[7], 30.0, "{tier}");
     }
 }
 
