@@ -221,7 +221,7 @@ fn what_an_architecture_does_not_have_is_refused_by_name() {
             "longrope",
             "qwen3",
             |file| file.string("qwen3.rope.scaling.type", "longrope"),
-            "RoPE scaling \"longrope\" is not supported (none, linear, yarn are)",
+            r#"RoPE scaling \"longrope\" is not supported (none, linear, yarn are)"#,
         ),
         (
             "extrapolation",
@@ -256,8 +256,7 @@ fn architecture_that_is_not_supported_is_told_those_that_are() {
     fs::write(&path, file.finish()).expect("a scratch file");
     let output = run_host(&["-m", text(&path), "-p", "x"], b"");
     assert_eq!(output.code, 5, "{}", output.stderr);
-    let words = "architecture \"mamba\" is not supported (llama, smollm3, qwen2, qwen3, gemma2, \
-                 gemma3 are)";
+    let words = r#"\"mamba\" is not supported (llama, smollm3, qwen2, qwen3, gemma2, gemma3 are)"#;
     assert!(output.stderr.contains(words), "{}", output.stderr);
 }
 

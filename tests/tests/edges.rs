@@ -41,7 +41,7 @@ fn what_is_not_computed_is_refused_by_name() {
         (
             "scaling",
             |file| file.string("llama.rope.scaling.type", "dynamic"),
-            "RoPE scaling \"dynamic\"",
+            "dynamic",
         ),
         (
             "clamp",
