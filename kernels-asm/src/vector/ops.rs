@@ -36,7 +36,7 @@ pub(super) fn exp<L: Lanes>(x: L) -> L {
 }
 
 /// -2 sqrt(2 / pi), and that times the 0.044715 of GELU's tanh form.
-const GELU_LINEAR: f32 = -1.595_769_1;
+const GELU_LINEAR: f32 = -1.595_769_2;
 const GELU_CUBIC: f32 = -0.071_354_814;
 
 /// See [`super::VectorOps::rms_norm`].

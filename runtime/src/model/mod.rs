@@ -2,10 +2,12 @@
 
 pub mod architecture;
 pub mod config;
+mod error;
 pub mod forward;
 pub mod rope;
 pub mod weights;
 
-pub use config::{Config, ConfigError};
+pub use config::Config;
+pub use error::{ConfigError, Key};
 pub use forward::{Engine, StepPlan};
 pub use weights::{Layer, Matrix, Weights};

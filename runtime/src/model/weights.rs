@@ -9,7 +9,8 @@
 //! - [`Mapped`](crate::image::Mapped) finds them in a packed image
 //! - `image::write` packs into one
 
-use super::config::{Config, ConfigError, LAYERS_MAX};
+use super::config::{Config, LAYERS_MAX};
+use super::error::ConfigError;
 use crate::arena::rounded;
 use crate::gguf::{Gguf, Name, TensorInfo};
 use crate::load::LoadError;
