@@ -55,19 +55,25 @@ pub struct SeededModel {
     more: fn(GgufWriter, &str) -> GgufWriter,
 }
 
+/// What the recipes below leave out.
+const PLAIN: SeededModel = SeededModel {
+    name: "",
+    architecture: "llama",
+    layers: 3,
+    heads: 4,
+    kv_heads: 2,
+    head_dim: 64,
+    is_tied: false,
+    has_biases: false,
+    has_head_norms: false,
+    has_post_norms: false,
+    more: |file, _| file,
+};
+
 /// Every model.
 pub const MODELS: [SeededModel; 8] = [
     SeededModel {
         name: "llama-divisors",
-        architecture: "llama",
-        layers: 3,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 64,
-        is_tied: false,
-        has_biases: false,
-        has_head_norms: false,
-        has_post_norms: false,
         more: |file, _| {
             // As Llama 3.1 has them: high frequencies kept, low ones divided by eight.
             let divisor = |pair: u32| 1.0 + 7.0 * (pair.clamp(4, 20) - 4) as f32 / 16.0;
@@ -75,61 +81,42 @@ pub const MODELS: [SeededModel; 8] = [
             let bytes: Vec<u8> = divisors.collect();
             file.tensor("rope_freqs.weight", &[32], 0, &bytes)
         },
+        ..PLAIN
     },
     SeededModel {
         name: "mistral-linear",
-        architecture: "llama",
-        layers: 3,
-        heads: 4,
         kv_heads: 1,
         head_dim: 80,
-        is_tied: false,
-        has_biases: false,
-        has_head_norms: false,
-        has_post_norms: false,
         more: |file, prefix| {
             file.u32(&format!("{prefix}.attention.sliding_window"), 6)
                 .string(&format!("{prefix}.rope.scaling.type"), "linear")
                 .f32(&format!("{prefix}.rope.scaling.factor"), 4.0)
         },
+        ..PLAIN
     },
     SeededModel {
         name: "smollm3",
         architecture: "smollm3",
         layers: 5,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 64,
         is_tied: true,
-        has_biases: false,
-        has_head_norms: false,
-        has_post_norms: false,
         more: |file, prefix| file.f32(&format!("{prefix}.rope.freq_base"), 50_000.0),
+        ..PLAIN
     },
     SeededModel {
         name: "qwen2",
         architecture: "qwen2",
-        layers: 3,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 64,
         is_tied: true,
         has_biases: true,
-        has_head_norms: false,
-        has_post_norms: false,
         more: |file, prefix| file.f32(&format!("{prefix}.rope.freq_base"), 1e6),
+        ..PLAIN
     },
     SeededModel {
         name: "qwen2-yarn",
         architecture: "qwen2",
-        layers: 3,
         heads: 2,
         kv_heads: 1,
         head_dim: 128,
-        is_tied: false,
         has_biases: true,
-        has_head_norms: false,
-        has_post_norms: false,
         more: |file, prefix| {
             file.string(&format!("{prefix}.rope.scaling.type"), "yarn")
                 .f32(&format!("{prefix}.rope.scaling.factor"), 4.0)
@@ -140,36 +127,30 @@ pub const MODELS: [SeededModel; 8] = [
                 .f32(&format!("{prefix}.rope.scaling.yarn_beta_fast"), 4.0)
                 .f32(&format!("{prefix}.rope.scaling.yarn_beta_slow"), 1.0)
         },
+        ..PLAIN
     },
     SeededModel {
         name: "qwen3",
         architecture: "qwen3",
-        layers: 3,
-        heads: 4,
-        kv_heads: 2,
         head_dim: 128,
         is_tied: true,
-        has_biases: false,
         has_head_norms: true,
-        has_post_norms: false,
         more: |file, prefix| file.f32(&format!("{prefix}.rope.freq_base"), 1e6),
+        ..PLAIN
     },
     SeededModel {
         name: "gemma2",
         architecture: "gemma2",
         layers: 4,
-        heads: 4,
-        kv_heads: 2,
         head_dim: 96,
         is_tied: true,
-        has_biases: false,
-        has_head_norms: false,
         has_post_norms: true,
         more: |file, prefix| {
             file.u32(&format!("{prefix}.attention.sliding_window"), 6)
                 .f32(&format!("{prefix}.attn_logit_softcapping"), 1.5)
                 .f32(&format!("{prefix}.final_logit_softcapping"), 30.0)
         },
+        ..PLAIN
     },
     SeededModel {
         name: "gemma3",
@@ -179,7 +160,6 @@ pub const MODELS: [SeededModel; 8] = [
         kv_heads: 1,
         head_dim: 256,
         is_tied: true,
-        has_biases: false,
         has_head_norms: true,
         has_post_norms: true,
         more: |file, prefix| {
@@ -188,6 +168,7 @@ pub const MODELS: [SeededModel; 8] = [
                 .string(&format!("{prefix}.rope.scaling.type"), "linear")
                 .f32(&format!("{prefix}.rope.scaling.factor"), 8.0)
         },
+        ..PLAIN
     },
 ];
 
