@@ -3,6 +3,8 @@
 //! A file gets its final name once all its bytes are written and checked, so a name in the cache
 //! is a promise, and an interrupted download leaves nothing that could be taken for one.
 
+mod parts;
+
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 
+pub use self::parts::Parts;
 use crate::{apt, command, workspace};
 
 /// What a file must be to count.
@@ -109,6 +112,11 @@ impl Fetch {
             hash: Sha256::new(),
             left: pin.bytes,
         })
+    }
+
+    /// Goes on to write a file that comes in parts and must match `pin`.
+    pub fn parts(&self, pin: &'static Pin) -> Result<Parts> {
+        Parts::open(&workspace::cache().join("parts"), pin)
     }
 }
 

