@@ -17,27 +17,34 @@ pub const NAME: &str = "llama.cpp";
 pub const BENCH: &str = "llama-bench";
 /// Completes a prompt and ends: a run like one of ours.
 pub const COMPLETION: &str = "llama-completion";
+/// Scores a text.
+pub const PERPLEXITY: &str = "llama-perplexity";
+/// Ours, over its library: continues a text greedily and writes its logits.
+pub const GREEDY: &str = "llama-greedy";
 /// Ours, over ggml: single products, for `tools/gemv`.
 pub const GEMV: &str = "ggml-gemv";
 /// All that is built. What takes minutes is the library below them, so they are built together.
-const PROGRAMS: [&str; 3] = [BENCH, COMPLETION, GEMV];
+const PROGRAMS: [&str; 5] = [BENCH, COMPLETION, PERPLEXITY, GREEDY, GEMV];
 
-/// Files of ours that take part in the build.
-const FILES: [(&str, &str); 3] = [
-    // Included into every file: no compiler option is as narrow.
-    ("tiles.h", include_str!("peer/tiles.h")),
+/// What is put beside the sources: a project that has llama.cpp as a part, the programs that it
+/// adds, and what is included into every file, since no compiler option is as narrow.
+const FILES: [(&str, &str); 4] = [
+    ("CMakeLists.txt", include_str!("peer/CMakeLists.txt")),
+    ("greedy.cpp", include_str!("peer/greedy.cpp")),
     ("gemv.cpp", include_str!("peer/gemv.cpp")),
-    ("gemv.cmake", include_str!("peer/gemv.cmake")),
+    ("tiles.h", include_str!("peer/tiles.h")),
 ];
 
 /// How the peer is built: for this very CPU and with all its kernels, each program as one file,
 /// and without the parts that these do not call.
-const OPTIONS: [&str; 9] = [
+const OPTIONS: [&str; 11] = [
     "-DCMAKE_BUILD_TYPE=Release",
     "-DGGML_NATIVE=ON",
     "-DBUILD_SHARED_LIBS=OFF",
     "-DLLAMA_CURL=OFF",
     "-DLLAMA_OPENSSL=OFF",
+    "-DLLAMA_BUILD_COMMON=ON",
+    "-DLLAMA_BUILD_TOOLS=ON",
     "-DLLAMA_BUILD_TESTS=OFF",
     "-DLLAMA_BUILD_EXAMPLES=OFF",
     "-DLLAMA_BUILD_SERVER=OFF",
@@ -67,12 +74,16 @@ pub fn ensure(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Where a program lies. The version is in the name, so that a new pin is built anew; and in that
-/// of our own program so is what its source is.
+/// Where a program lies. The version is in the name, so that a new pin is built anew; and in those
+/// of our own programs so is what their source is.
 fn place(folder: &Path, program: &str) -> PathBuf {
     let mut name = format!("{program}-{}", llama_cpp::VERSION);
-    if program == GEMV {
-        let source = Sha256::digest(include_bytes!("peer/gemv.cpp"));
+    let own = match program {
+        GREEDY => Some(include_str!("peer/greedy.cpp")),
+        GEMV => Some(include_str!("peer/gemv.cpp")),
+        _ => None,
+    };
+    if let Some(source) = own.map(Sha256::digest) {
         name.push('-');
         name.extend(source.iter().take(4).map(|byte| format!("{byte:02x}")));
     }
@@ -106,17 +117,13 @@ fn build(work: &Path, programs: &[(&str, PathBuf)]) -> Result<()> {
 
     eprintln!("peer: building llama.cpp, once; this takes minutes");
     let mut configure = Command::new("cmake");
-    configure.arg("-S").arg(&sources).arg("-B").arg(&output);
+    configure.arg("-S").arg(work).arg("-B").arg(&output);
     configure.args(OPTIONS);
     for (name, text) in FILES {
         fs::write(work.join(name), text)?;
     }
-    let (tiles, gemv) = (work.join("tiles.h"), work.join("gemv.cmake"));
+    let tiles = work.join("tiles.h");
     configure.arg(format!("-DCMAKE_CXX_FLAGS=-include '{}'", tiles.display()));
-    configure.arg(format!(
-        "-DCMAKE_PROJECT_llama.cpp_INCLUDE={}",
-        gemv.display()
-    ));
     command::run_quietly(&mut configure)?;
     let jobs = thread::available_parallelism()?.to_string();
     let mut build = Command::new("cmake");
@@ -139,7 +146,9 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("xtask-peer-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         assert_eq!(missing(&folder).len(), PROGRAMS.len());
-        fs::write(place(&folder, BENCH), "").unwrap();
+        for program in [BENCH, PERPLEXITY, GREEDY] {
+            fs::write(place(&folder, program), "").unwrap();
+        }
         let others = [COMPLETION, GEMV].map(|program| (program, place(&folder, program)));
         assert_eq!(missing(&folder), others);
         fs::remove_dir_all(&folder).unwrap();
