@@ -67,10 +67,10 @@ fn command(machine: &Machine<'_>, arguments: &mut Arguments, log: &mut Log) -> R
     }
     match options.command {
         Command::Run => return Ok(session::run(machine, &options, log)?.exit_code()),
-        Command::Plan => commands::plan(machine, &options)?,
-        Command::Pack => commands::pack(&options, log)?,
-        Command::Tokenize => commands::tokenize(&options)?,
-        Command::Kernels => commands::kernels(&options)?,
+        Command::Plan => commands::plan::run(machine, &options)?,
+        Command::Pack => commands::pack::run(&options, log)?,
+        Command::Tokenize => commands::tokenize::run(&options)?,
+        Command::Kernels => commands::kernels::run(&options)?,
         Command::Help => STDOUT.write_all(HELP.as_bytes()).map_err(Error::Output)?,
         Command::Version => commands::version(machine.board)?,
     }
