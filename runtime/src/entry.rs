@@ -70,6 +70,8 @@ fn command(machine: &Machine<'_>, arguments: &mut Arguments, log: &mut Log) -> R
         Command::Plan => commands::plan::run(machine, &options)?,
         Command::Pack => commands::pack::run(&options, log)?,
         Command::Tokenize => commands::tokenize::run(&options)?,
+        Command::Perplexity => commands::perplexity::run(machine, &options, log)?,
+        Command::Inspect => commands::inspect::run(&options)?,
         Command::Kernels => commands::kernels::run(&options)?,
         Command::Help => STDOUT.write_all(HELP.as_bytes()).map_err(Error::Output)?,
         Command::Version => commands::version(machine.board)?,

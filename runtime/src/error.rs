@@ -72,6 +72,13 @@ pub enum Error {
         /// Tokens of the context.
         context: usize,
     },
+    /// A text to score that fills fewer than two contexts.
+    TextTooShort {
+        /// Its tokens.
+        tokens: usize,
+        /// Tokens of the context.
+        context: usize,
+    },
     /// The prompt has more bytes than are read.
     PromptTooLarge {
         /// Bytes that are read at most.
@@ -117,7 +124,7 @@ impl Error {
         match self {
             Cancelled(code) | Load(LoadError::Cancelled(code)) => *code,
             System(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
-            Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt => 2,
+            Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt | TextTooShort { .. } => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
             Chat(ChatError::UnknownName { .. } | ChatError::NeedsTemplate) => 2,
             CpuFeature { .. } | Kernel(ResolveError::KernelNeeds { .. }) => 3,
@@ -186,6 +193,11 @@ impl fmt::Display for Error {
             PromptTooLong { tokens, context } => {
                 write!(f, "prompt of {tokens} tokens, context of {context} (-c)")
             }
+            TextTooShort { tokens, context } => write!(
+                f,
+                "perplexity: text of {tokens} tokens, at least {} are needed (two contexts of {context}, -c)",
+                2 * context
+            ),
             PromptTooLarge { bytes_max } => write!(f, "prompt of more than {bytes_max} bytes"),
             EmptyPrompt => f.write_str("the prompt is empty"),
             BadPromptId => f.write_str("--prompt-ids: not a token id of this vocabulary"),

@@ -4,7 +4,7 @@ use crate::arena::{Forward, Open, Region};
 use crate::cpu;
 use crate::error::Error;
 use crate::kv::KvCache;
-use crate::log::Log;
+use crate::log::{Line, Log};
 use crate::model::Engine;
 use crate::options::Options;
 use crate::output::Output;
@@ -351,8 +351,6 @@ impl Ended {
             (Some(_), Some(_)) => "no",
             _ => "unknown",
         };
-        let resident = cpu::resident();
-        let taken = (resident.peak_kb + resident.page_tables_kb) * 1024;
         let speed = |tokens: usize, ms: f64| {
             if tokens == 0 {
                 0.0
@@ -360,30 +358,23 @@ impl Ended {
                 tokens as f64 * 1e3 / ms
             }
         };
+        let line = log
+            .event("end")
+            .number("prefill_tokens", prompt_len as u64)
+            .decimal("prefill_ms", prefill_ms)
+            .decimal("prefill_tok_s", speed(prompt_len, prefill_ms))
+            .number("generated", generated as u64)
+            .number("decode_tokens", decoded as u64)
+            .decimal("decode_ms", decode_ms)
+            .decimal("decode_tok_s", speed(decoded, decode_ms))
+            .decimal("ttft_ms", prefill_ms)
+            .decimal(
+                "gb_s",
+                speed(decoded, decode_ms) * self.step_bytes as f64 / 1e9,
+            )
+            .number("seed", self.seed);
         drop(
-            log.event("end")
-                .number("prefill_tokens", prompt_len as u64)
-                .decimal("prefill_ms", prefill_ms)
-                .decimal("prefill_tok_s", speed(prompt_len, prefill_ms))
-                .number("generated", generated as u64)
-                .number("decode_tokens", decoded as u64)
-                .decimal("decode_ms", decode_ms)
-                .decimal("decode_tok_s", speed(decoded, decode_ms))
-                .decimal("ttft_ms", prefill_ms)
-                .decimal(
-                    "gb_s",
-                    speed(decoded, decode_ms) * self.step_bytes as f64 / 1e9,
-                )
-                .number("seed", self.seed)
-                .number("peak_rss_kb", resident.peak_kb)
-                .number("anon_kb", resident.anonymous_kb)
-                .number("file_kb", resident.file_kb)
-                .number("page_tables_kb", resident.page_tables_kb)
-                .number("plan_kb", self.plan_bytes.div_ceil(1024) as u64)
-                .decimal(
-                    "actual_to_plan_pct",
-                    taken as f64 * 100.0 / self.plan_bytes as f64,
-                )
+            memory_fields(line, self.plan_bytes)
                 .number("majflt", sys::major_faults())
                 .maybe("mhz", mhz_now)
                 .maybe("celsius", cpu::temperature_c())
@@ -391,6 +382,21 @@ impl Ended {
                 .text("finish", self.finish.name()),
         );
     }
+}
+
+/// What the process took at its peak, beside the plan.
+pub fn memory_fields(line: Line, plan_bytes: usize) -> Line {
+    let resident = cpu::resident();
+    let taken = (resident.peak_kb + resident.page_tables_kb) * 1024;
+    line.number("peak_rss_kb", resident.peak_kb)
+        .number("anon_kb", resident.anonymous_kb)
+        .number("file_kb", resident.file_kb)
+        .number("page_tables_kb", resident.page_tables_kb)
+        .number("plan_kb", plan_bytes.div_ceil(1024) as u64)
+        .decimal(
+            "actual_to_plan_pct",
+            taken as f64 * 100.0 / plan_bytes as f64,
+        )
 }
 
 /// What a prompt led to.

@@ -99,10 +99,16 @@ impl Line {
 
     /// A number with two decimals; no number at all if it is not finite.
     #[must_use]
-    pub fn decimal(mut self, name: &str, value: f64) -> Self {
+    pub fn decimal(self, name: &str, value: f64) -> Self {
+        self.decimals(name, value, 2)
+    }
+
+    /// A number with so many decimals; no number at all if it is not finite.
+    #[must_use]
+    pub fn decimals(mut self, name: &str, value: f64, decimals: usize) -> Self {
         self.name(name);
         match (value.is_finite(), self.format) {
-            (true, _) => self.put(format_args!("{value:.2}")),
+            (true, _) => self.put(format_args!("{value:.decimals$}")),
             (false, LogFormat::Text) => self.put(format_args!("-")),
             (false, LogFormat::Json) => self.put(format_args!("null")),
         }

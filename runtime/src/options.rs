@@ -26,6 +26,10 @@ pub enum Command {
     Plan,
     /// A GGUF file to a packed image.
     Pack,
+    /// How well a text is predicted.
+    Perplexity,
+    /// What a file holds.
+    Inspect,
     /// The list of kernels.
     Kernels,
     /// The list of flags.
@@ -49,6 +53,7 @@ pub struct Options {
     pub tokens_max: usize,
     pub context: Option<usize>,
     pub batch: usize,
+    pub chunks: Option<usize>,
     pub threads: Option<usize>,
     pub cpu_range: Option<u64>,
     pub seed: Option<u64>,
@@ -91,6 +96,7 @@ impl Default for Options {
             tokens_max: 128,
             context: None,
             batch: 64,
+            chunks: None,
             threads: None,
             cpu_range: None,
             seed: None,
@@ -149,6 +155,13 @@ pub enum UsageError {
     ImageIsModel,
     /// No prompt, and stdin is a terminal.
     MissingPrompt,
+    /// A context in which `perplexity` would score next to nothing.
+    ContextTooSmall {
+        /// Tokens that it has.
+        found: usize,
+        /// Tokens that it needs.
+        least: usize,
+    },
 }
 
 struct Shown(&'static CStr);
@@ -188,6 +201,9 @@ impl fmt::Display for UsageError {
             UsageError::MissingPrompt => {
                 f.write_str("no prompt: -p TEXT, -f FILE, or text on stdin")
             }
+            UsageError::ContextTooSmall { found, least } => {
+                write!(f, "perplexity: -c {found}, at least {least} are needed")
+            }
         }
     }
 }
@@ -197,6 +213,8 @@ pub const HELP: &str = "\
 usage: rushlight [run] -m MODEL [-p TEXT | -f FILE | text on stdin] [flags]
        rushlight plan MODEL [flags]
        rushlight pack MODEL IMAGE
+       rushlight inspect MODEL [flags]
+       rushlight perplexity -m MODEL -f FILE [flags]
        rushlight tokenize | kernels [flags]
 
 prompt
@@ -236,7 +254,8 @@ output
   -v                      a log line per chunk of the prompt
   -q                      only errors
   --no-bos                tokenize without the start token
-  --format text|json      of what plan prints
+  --format text|json      of what plan, inspect and perplexity print
+  --chunks N              perplexity: score no more chunks, each of -c tokens (512)
 
 exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable or writable,
 5 malformed or unsupported model, 6 does not fit, 7 prompt longer than the context,
@@ -332,17 +351,19 @@ impl Options {
             "tokenize" => Command::Tokenize,
             "plan" => Command::Plan,
             "pack" => Command::Pack,
+            "perplexity" => Command::Perplexity,
+            "inspect" => Command::Inspect,
             "kernels" => Command::Kernels,
             _ => return false,
         };
         true
     }
 
-    /// A word that is no flag: the files of `plan` and `pack`.
+    /// A word that is no flag: the files of `plan`, `pack` and `inspect`.
     fn positional(&mut self, word: &str, value: &'static CStr) -> bool {
         let slot = match (self.command, self.model) {
             _ if word.starts_with('-') => return false,
-            (Command::Plan | Command::Pack, None) => &mut self.model,
+            (Command::Plan | Command::Pack | Command::Inspect, None) => &mut self.model,
             (Command::Pack, Some(_)) if self.image.is_none() => &mut self.image,
             _ => return false,
         };
@@ -407,6 +428,7 @@ impl Options {
             }
             "--cpu-range" => self.cpu_range = Some(flag.parse("a range as 4-7", cpu_mask)?),
             "-b" | "--batch-size" => self.batch = flag.count(1)?,
+            "--chunks" => self.chunks = Some(flag.count(1)?),
             "-ctk" | "--cache-type-k" => self.key_format = flag.cache_format()?,
             "-ctv" | "--cache-type-v" => self.value_format = flag.cache_format()?,
             "--budget" => self.budget = Some(flag.parse("bytes, as 1500M", bytes)?),

@@ -41,6 +41,8 @@ pub struct Demand<'a> {
     pub encode: usize,
     /// Bytes of Forward scope for sampling, beside a step's.
     pub sample: usize,
+    /// Tokens that are kept beside the context: those of a text that is scored.
+    pub text: usize,
     /// Bytes of the prompt.
     pub prompt: usize,
     /// Bytes of the file's header.
@@ -66,7 +68,7 @@ pub struct Plan {
     pub keys: usize,
     /// Values for the whole context.
     pub values: usize,
-    /// Token ids of the conversation.
+    /// Token ids of the conversation, or of the text that is scored.
     pub history: usize,
     /// Scratch of a step.
     pub step: usize,
@@ -123,7 +125,7 @@ impl Plan {
             tables: RopeTables::bytes(config, context),
             keys: KvCache::bytes(config, context, request.key_format),
             values: KvCache::bytes(config, context, request.value_format),
-            history: rounded(context * size_of::<u32>()),
+            history: rounded(context.max(demand.text) * size_of::<u32>()),
             step: step.bytes() + demand.sample,
             staging: match demand.is_mapped {
                 true => 0,

@@ -14,7 +14,7 @@ use crate::model::rope::RopeTables;
 use crate::model::weights::{Sizes, Weights};
 use crate::model::{Config, Engine, StepPlan};
 use crate::model_file::ModelFile;
-use crate::options::{Options, UsageError};
+use crate::options::{Command, Options, UsageError};
 use crate::output::Output;
 use crate::plan::{self, BudgetSource, Demand, DoesNotFit, Plan, Request};
 use crate::profile::Profile;
@@ -58,6 +58,8 @@ pub struct Setup {
     tokenizer_bytes: usize,
     /// Bytes of Forward scope for encoding the prompt.
     encode_bytes: usize,
+    /// Tokens that a text to score may have.
+    text_tokens: usize,
     /// What the program itself takes: code, data, and the first thread's stack.
     program_bytes: usize,
 }
@@ -100,6 +102,10 @@ impl Setup {
         Ok(Setup {
             tokenizer_bytes: Tokenizer::bytes(&model.gguf)?,
             encode_bytes: chat.encode_bytes(2, prompt.len() + system),
+            text_tokens: match options.command {
+                Command::Perplexity => Tokenizer::tokens_max(prompt.len()) + 1, // BOS
+                _ => 0,
+            },
             program_bytes: machine.program_bytes,
             model,
             config,
@@ -121,6 +127,7 @@ impl Setup {
             tokenizer: self.tokenizer_bytes,
             encode: self.encode_bytes,
             sample: Sampler::bytes(self.config.vocabulary),
+            text: self.text_tokens,
             prompt: self.prompt.len(),
             metadata: match self.model.image {
                 None => self.model.gguf.header().len(),
@@ -187,8 +194,31 @@ impl Setup {
         }
     }
 
+    /// The cache for the context, in the Kv scope.
+    ///
+    /// # Errors
+    /// The plan forgot it.
+    pub fn cache<'k>(&self, kv: &Open<'k, Kv>) -> Result<KvCache<'k>, Error> {
+        let Request {
+            context,
+            key_format,
+            value_format,
+            ..
+        } = self.request;
+        let cache = KvCache::new(kv, &self.config, context, key_format, value_format)?;
+        Ok(cache)
+    }
+
+    /// Tokens that the text to score may have; none unless one is scored.
+    pub fn text_tokens(&self) -> usize {
+        self.text_tokens
+    }
+
     /// Checks that the vocabulary fits the model and the template; warns of what may be wrong.
-    fn check_vocabulary(&self, tokenizer: &Tokenizer<'_>, log: &Log) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn check_vocabulary(&self, tokenizer: &Tokenizer<'_>, log: &Log) -> Result<(), Error> {
         if tokenizer.len() != self.config.vocabulary {
             let (texts, rows) = (tokenizer.len(), self.config.vocabulary);
             return Err(Error::VocabularySize { texts, rows });
@@ -290,15 +320,29 @@ pub fn resolve_kernels(options: &Options, cores: Cores) -> Result<Kernels, Error
 /// Whatever ends the run before its text is complete. What can be known before the weights are
 /// read is told before.
 pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish, Error> {
+    let ended = traced(options, log, |trace| {
+        run_traced(machine, options, log, trace)
+    })?;
+    ended.log(log);
+    Ok(ended.finish)
+}
+
+/// Does `job` with the trace that `--trace` asks for.
+///
+/// # Errors
+/// Those of the job, or the trace's file cannot be created.
+pub fn traced<T>(
+    options: &Options,
+    log: &Log,
+    job: impl FnOnce(Trace<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let file = options.trace.map(ChromeTrace::create).transpose()?;
     let trace = Trace::new(file.as_ref().map(|file| file as &dyn TraceSink));
-    let ended = run_traced(machine, options, log, trace);
+    let done = job(trace);
     if let Some(file) = &file {
         file.close(log); // whatever ended the run; what is wrong is told before the last line
     }
-    let ended = ended?;
-    ended.log(log);
-    Ok(ended.finish)
+    done
 }
 
 fn run_traced(
@@ -318,15 +362,8 @@ fn run_traced(
     let tokenizer = trace.during(Phase::Tokenizer, index)?;
     setup.check_vocabulary(&tokenizer, log)?;
     let kv = kv.open();
-    let Request {
-        context,
-        threads,
-        key_format,
-        value_format,
-        ..
-    } = setup.request;
-    let mut cache = KvCache::new(&kv, &setup.config, context, key_format, value_format)?;
-    let history = kv.alloc::<u32>(context)?;
+    let mut cache = setup.cache(&kv)?;
+    let history = kv.alloc::<u32>(setup.request.context)?;
     let encoding = trace.phase(Phase::Encode);
     let prompt_len = encode(&setup, options, &tokenizer, &mut forward, history)?;
     drop(encoding);
@@ -341,10 +378,7 @@ fn run_traced(
     }
     let logits_file = options.logits.map(LogitsFile::create).transpose()?;
 
-    let cpus = setup.processors.assign(threads);
-    let team = Team::start(&cpus, stacks).map_err(Error::System)?;
-    trace.team(team.len());
-    let mut engine = load(&setup, options, &model, team, &mut forward, log, trace)?;
+    let mut engine = start_engine(&setup, options, &model, stacks, &mut forward, log, trace)?;
     plan.check_used(&model, &kv)?;
 
     let mut generator = Generator {
@@ -361,7 +395,7 @@ fn run_traced(
         logits_file,
         seed,
         plan_bytes: plan.total(),
-        first_cpu: cpus[0],
+        first_cpu: setup.processors.cpus[0],
         times: Times::default(),
         mark: Mark::default(),
     };
@@ -369,7 +403,10 @@ fn run_traced(
 }
 
 /// The one reservation: the threads' stacks, and the scopes.
-fn reserve(
+///
+/// # Errors
+/// The kernel does not give it.
+pub fn reserve(
     plan: &Plan,
     options: &Options,
 ) -> Result<(&'static mut [u8], &'static mut [u8]), Error> {
@@ -386,7 +423,10 @@ fn reserve(
 }
 
 /// What comes before memory is taken. A wrong path is told before stdin is waited for.
-fn set_up(
+///
+/// # Errors
+/// Whatever makes the run impossible.
+pub fn set_up(
     machine: &Machine<'_>,
     options: &Options,
     log: &Log,
@@ -419,18 +459,24 @@ fn stop_texts(options: &Options) -> Result<heapless::Vec<&'static [u8], STOPS_MA
         .collect()
 }
 
-/// Brings the weights into place; `load` in the log.
-fn load<'m>(
+/// Starts the threads and brings the weights into place; `load` in the log.
+///
+/// # Errors
+/// The kernel gives no threads, or the weights cannot be read.
+pub fn start_engine<'m>(
     setup: &Setup,
     options: &Options,
     model: &Open<'m, Model>,
-    mut team: Team,
+    stacks: &'static mut [u8],
     forward: &mut Region<'_, Forward>,
     log: &Log,
     trace: Trace<'m>,
 ) -> Result<Engine<'m>, Error> {
-    let _phase = trace.phase(Phase::Load);
     let (config, request) = (setup.config, setup.request);
+    let cpus = setup.processors.assign(request.threads);
+    let mut team = Team::start(&cpus, stacks).map_err(Error::System)?;
+    trace.team(team.len());
+    let _phase = trace.phase(Phase::Load);
     let weights = match setup.model.image {
         Some(image) => map(setup, image, options, model, log)?,
         None => stream(setup, model, &mut team, forward, log)?,

@@ -1,7 +1,9 @@
 //! The commands beside `run`, a file each.
 
+pub mod inspect;
 pub mod kernels;
 pub mod pack;
+pub mod perplexity;
 pub mod plan;
 pub mod tokenize;
 

@@ -12,7 +12,7 @@ mod value;
 
 pub use error::{GgufError, Name};
 pub use tensor::{GgmlType, TensorInfo};
-pub use value::{Array, Value};
+pub use value::{Array, Pair, Value};
 
 use heapless::Vec;
 use reader::Reader;
@@ -156,6 +156,13 @@ impl<'a> Gguf<'a> {
         let at = find(self.bytes, &self.keys, key)?;
         let (_, value) = value::read_pair(&mut Reader::at(self.bytes, at)).ok()?;
         Some(value)
+    }
+
+    /// Every key with its value, in the order of the file.
+    pub fn pairs(&self) -> impl Iterator<Item = Pair<'a>> {
+        let bytes = self.bytes;
+        let keys = self.keys.iter();
+        keys.filter_map(move |&at| Pair::read(&mut Reader::at(bytes, at)).ok())
     }
 
     /// Every tensor, in the order of the file.

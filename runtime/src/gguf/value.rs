@@ -64,6 +64,25 @@ impl Kind {
         })
     }
 
+    /// The name that the GGUF specification has for it.
+    fn name(self) -> &'static str {
+        use Kind::*;
+        match self {
+            U8 => "u8",
+            I8 => "i8",
+            U16 => "u16",
+            I16 => "i16",
+            U32 => "u32",
+            I32 => "i32",
+            U64 => "u64",
+            I64 => "i64",
+            F32 => "f32",
+            F64 => "f64",
+            Bool => "bool",
+            String => "string",
+        }
+    }
+
     /// Bytes of one value; a string has no fixed size, only its length field.
     fn bytes_min(self) -> u64 {
         use Kind::*;
@@ -155,6 +174,31 @@ impl<'a> Array<'a> {
     pub fn values(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         let (kind, mut reader) = (self.kind, Reader::new(self.bytes, self.bytes.len()));
         (0..self.len).map_while(move |_| kind.read(&mut reader).ok().flatten())
+    }
+}
+
+/// A key with its value.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// The type of the value, or of an array's elements: `u32`, `string` and the like.
+    pub kind: &'static str,
+    /// The value.
+    pub value: Value<'a>,
+}
+
+impl<'a> Pair<'a> {
+    /// Reads a record that was read before.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, GgufError> {
+        let mut probe = reader.fork();
+        let (key, value) = read_pair(reader)?;
+        probe.text("key", KEY_BYTES_MAX)?;
+        let kind = match value {
+            Value::Array(array) => array.kind.name(),
+            _ => Kind::from_number(probe.u32()?).map_or("", Kind::name),
+        };
+        Ok(Pair { key, kind, value })
     }
 }
 

@@ -184,10 +184,15 @@ impl<'m> Tokenizer<'m> {
         self.vocab.find(text.iter().copied()).filter(is_special)
     }
 
+    /// Tokens that a text of so many bytes has at most.
+    pub fn tokens_max(text_bytes: usize) -> usize {
+        text_bytes.min(TEXT_BYTES_MAX) * EXPANSION + EXPANSION
+    }
+
     /// Bytes of the Forward scope that [`encode`](Self::encode) takes at most for a text of so many
     /// bytes. It takes less for almost every text: what counts is the longest word.
     pub fn encode_bytes(text_bytes: usize) -> usize {
-        let expanded = text_bytes.min(TEXT_BYTES_MAX) * EXPANSION + EXPANSION;
+        let expanded = Self::tokens_max(text_bytes); // a token has at least a byte
         Self::scratch_bytes(text_bytes, expanded) + rounded(expanded * size_of::<u32>())
     }
 
