@@ -27,6 +27,7 @@ usage: cargo xtask COMMAND
   bench [FLAGS]  measure decoding and prefill; `--against llama.cpp` builds that and takes turns
   gemv [FLAGS]   time single products; `--against llama.cpp` has ggml's take turns with ours
   memory [FLAGS] measure peak memory; `--against llama.cpp` measures that too and checks the bounds
+  accuracy ...   compare perplexity, logits and memory with llama.cpp's; let models answer questions
   perf-log ...   write a measured change into docs/perf-history.csv and docs/logbook.md
   yardstick ...  time our kernels beside a checkout of KleidiAI, on a 64-bit Arm machine
   help           this list

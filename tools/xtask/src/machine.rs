@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::command;
+use crate::{command, workspace};
 
 /// The processor, as far as it decides what can be compared.
 pub struct Machine {
@@ -66,6 +66,14 @@ pub fn load() -> Result<f64> {
 pub fn date(format: &str) -> Result<String> {
     let date = command::read(Command::new("date").arg(format))?;
     Ok(String::from_utf8(date)?.trim_end().to_owned())
+}
+
+/// The commit that is checked out, shortened.
+pub fn commit() -> Result<String> {
+    let mut git = Command::new("git");
+    git.args(["rev-parse", "--short", "HEAD"]);
+    let commit = command::read(git.current_dir(workspace::root()))?;
+    Ok(String::from_utf8(commit)?.trim_end().to_owned())
 }
 
 #[cfg(test)]

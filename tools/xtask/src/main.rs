@@ -3,6 +3,7 @@
 //! One file per subcommand; `help` is the list of them. Results go to stdout, so that a script can
 //! take the last line; everything said on the way there goes to stderr.
 
+mod accuracy;
 mod apt;
 mod bench;
 mod board;
@@ -62,6 +63,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["bench", flags @ ..] => bench::run(flags),
         ["gemv", flags @ ..] => gemv::run(flags),
         ["memory", flags @ ..] => memory::run(flags),
+        ["accuracy", flags @ ..] => accuracy::run(flags),
         ["perf-log", flags @ ..] => perf_log::run(flags),
         ["yardstick", flags @ ..] => yardstick::run(flags),
         ["help" | "--help" | "-h"] => help::run(),

@@ -7,7 +7,7 @@
 
 mod load;
 mod report;
-mod way;
+pub mod way;
 
 use std::fs;
 

@@ -6,13 +6,12 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::flags::Flags;
 use crate::machine::{self, Machine};
-use crate::{command, workspace};
+use crate::workspace;
 
 const USAGE: &str = "\
 usage: cargo xtask perf-log --metric M --before X --after Y --command \"...\" --kept|--rejected
@@ -39,10 +38,7 @@ struct Entry {
 pub fn run(arguments: &[&str]) -> Result<()> {
     let mut entry = parse(arguments)?;
     entry.date = machine::date("+%F")?;
-    let mut commit = Command::new("git");
-    commit.args(["rev-parse", "--short", "HEAD"]);
-    let commit = command::read(commit.current_dir(workspace::root()))?;
-    entry.commit = String::from_utf8(commit)?.trim_end().to_owned();
+    entry.commit = machine::commit()?;
     if entry.machine.is_empty() {
         entry.machine = Machine::here()?.class();
     }
