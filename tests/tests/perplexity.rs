@@ -76,7 +76,7 @@ fn figures_are_the_same_to_the_last_digit_everywhere() {
 }
 
 /// The mixed model, made to start texts with token 256.
-fn model_with_bos() -> String {
+fn model_with_bos(name: &str) -> String {
     let key = "tokenizer.ggml.add_bos_token";
     let more = |file: tests::gguf_writer::GgufWriter| file.u32("tokenizer.ggml.bos_token_id", 256);
     let mut file = mixed_model::gguf_with(3, more);
@@ -85,24 +85,24 @@ fn model_with_bos() -> String {
         .position(|window| window == key.as_bytes())
         .expect("the key");
     file[at + key.len() + 4] = 1; // behind its type
-    scratch("perplexity-bos.gguf", &file)
+    scratch(&format!("perplexity-{name}.gguf"), &file)
 }
 
 #[test]
 fn figures_follow_from_the_logits_of_each_chunk() {
     const CONTEXT: usize = 16;
-    let model = model_with_bos();
+    let model = model_with_bos("logits");
     let prose = fs::read(prose()).expect("the text");
     let file = scratch("perplexity.txt", &prose[..50]);
     let arguments = ["perplexity", "-m", &model, "-f", &file, "-c", "16"];
     let (chunks, estimate, _) = figures(&stdout(run_host(&arguments, b"")));
-    // BOS, a space, and a token a byte: 52, so three chunks.
+    // BOS, and a token a byte; the space in front and each of the others has three.
     let ids = run_host(&["tokenize", "-m", &model, "-f", &file, "--ids"], b"");
     let ids: Vec<usize> = stdout(ids)
         .lines()
         .map(|line| line.parse().expect("an id"))
         .collect();
-    assert_eq!((ids.len(), ids[0], chunks.len()), (52, 256, 3));
+    assert_eq!((ids.len(), ids[0], chunks.len()), (74, 256, 4));
 
     let logits = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("perplexity.f32");
     let (mut sum, mut count) = (0.0, 0);
@@ -131,12 +131,12 @@ fn figures_follow_from_the_logits_of_each_chunk() {
         let expected = (sum / f64::from(count)).exp();
         assert!((found / expected - 1.0).abs() < 1e-5, "{found} {expected}");
     }
-    assert_eq!(estimate, chunks[2]);
+    assert_eq!(estimate, chunks[3]);
 }
 
 #[test]
 fn json_has_the_same_figures() {
-    let model = model_with_bos();
+    let model = model_with_bos("json");
     let base = ["perplexity", "-m", &model, "-f", &prose(), "-c", "16"];
     let base = [&base[..], &["--chunks", "2"]].concat();
     let (chunks, estimate, error) = figures(&stdout(run_host(&base, b"")));
@@ -156,15 +156,15 @@ fn json_has_the_same_figures() {
 
 #[test]
 fn text_or_context_that_is_too_short_is_told_with_both_numbers() {
-    let model = model_with_bos();
+    let model = model_with_bos("short");
     let output = run_host(
         &["perplexity", "-m", &model, "-p", "abc", "-c", "64", "-q"],
         b"",
     );
     assert_eq!(output.code, 2);
-    // BOS, a space and three bytes.
+    // BOS, a space of three bytes, and three bytes.
     assert!(
-        output.stderr.contains("5 tokens, at least 128"),
+        output.stderr.contains("7 tokens, at least 128"),
         "{}",
         output.stderr
     );
