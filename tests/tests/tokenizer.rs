@@ -12,6 +12,23 @@ use tests::{model, vocab, workspace};
 /// Scratch that is enough for every text here but the long ones.
 const SCRATCH: usize = 1 << 20;
 
+/// The reference vocabularies that bring texts and their tokens.
+const REFERENCES: [&str; 13] = [
+    "command-r",
+    "deepseek-coder",
+    "deepseek-llm",
+    "falcon",
+    "gpt-2",
+    "llama-bpe",
+    "llama-spm",
+    "mpt",
+    "phi-3",
+    "qwen2",
+    "qwen35",
+    "refact",
+    "starcoder",
+];
+
 /// A text of a golden file.
 struct Case {
     text: Vec<u8>,
@@ -80,7 +97,7 @@ fn sentencepiece_gives_the_references_tokens() {
 
 #[test]
 fn reference_vocabularies_give_their_own_tokens() {
-    for name in ["gpt-2", "llama-bpe", "llama-spm"] {
+    for name in REFERENCES {
         let path = vocab(name);
         let beside = |end: &str| fs::read_to_string(format!("{}.{end}", path.display())).unwrap();
         let (inputs, outputs) = (beside("inp"), beside("out"));

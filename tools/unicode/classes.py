@@ -19,8 +19,8 @@ import unicodedata
 VERSION = "15.1.0"
 CODE_POINTS = 0x110000
 # The numbers are those of `Class` in unicode.rs.
-OTHER, LETTER, NUMBER, MARK, PUNCTUATION, SPACE = range(6)
-CATEGORIES = {"L": LETTER, "N": NUMBER, "M": MARK, "P": PUNCTUATION}
+OTHER, LETTER, NUMBER, MARK, PUNCTUATION, SPACE, SYMBOL = range(7)
+CATEGORIES = {"L": LETTER, "N": NUMBER, "M": MARK, "P": PUNCTUATION, "S": SYMBOL}
 # Unicode's White_Space property (PropList.txt): what `\s` means in the regular expressions.
 SPACES = {*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029,
           0x202F, 0x205F, 0x3000}
@@ -43,7 +43,7 @@ def reference_classes(path):
 
     pairs = re.findall(r"\{0x([0-9A-F]+), 0x([0-9A-F]+)\}", table("unicode_ranges_flags"))
     ranges = [(int(start, 16), int(flags, 16)) for start, flags in pairs]
-    by_flag = {0x02: NUMBER, 0x04: LETTER, 0x10: MARK, 0x20: PUNCTUATION}
+    by_flag = {0x02: NUMBER, 0x04: LETTER, 0x10: MARK, 0x20: PUNCTUATION, 0x40: SYMBOL}
     out = bytearray(CODE_POINTS)
     for (start, flags), (end, _) in zip(ranges, ranges[1:]):
         out[start:end] = bytes([by_flag.get(flags, OTHER)]) * (end - start)
@@ -65,7 +65,7 @@ def main():
     if sys.argv[1:2] == ["--check"]:
         theirs = reference_classes(sys.argv[2])
         print("code points that differ:", sum(a != b for a, b in zip(ours, theirs)))
-        print("in each class:", [theirs.count(number) for number in range(6)])
+        print("in each class:", [theirs.count(number) for number in range(7)])
         print(f"digest: {digest(theirs):#018x}")
         return
     starts = [c for c in range(CODE_POINTS) if c == 0 or ours[c] != ours[c - 1]]

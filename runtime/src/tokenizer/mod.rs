@@ -20,6 +20,7 @@ mod pretokenize;
 mod sentencepiece;
 mod slots;
 mod special;
+mod splits;
 mod stream;
 mod unicode;
 mod unicode_table;

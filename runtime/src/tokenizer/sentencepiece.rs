@@ -11,7 +11,7 @@
 
 use super::error::TokenizerError;
 use super::merge::{Merge, Merger, NONE, Pairs, Symbol};
-use super::pretokenize::Split;
+use super::splits::Split;
 use super::unicode::len_by_lead;
 use super::vocab::{TokenKind, Vocab, check_length};
 use crate::arena::{Model, Open, rounded};
