@@ -75,6 +75,8 @@ pub struct Options {
     pub logits: Option<&'static CStr>,
     pub ids: bool,
     pub bos: bool,
+    /// `--special`: the texts of control tokens stand for these.
+    pub special: bool,
     pub json: bool,
     pub log_format: LogFormat,
     pub log_file: Option<&'static CStr>,
@@ -118,6 +120,7 @@ impl Default for Options {
             logits: None,
             ids: false,
             bos: true,
+            special: false,
             json: false,
             log_format: LogFormat::Text,
             log_file: None,
@@ -254,6 +257,7 @@ output
   -v                      a log line per chunk of the prompt
   -q                      only errors
   --no-bos                tokenize without the start token
+  --special               tokenize: the texts of control tokens stand for these
   --format text|json      of what plan, inspect and perplexity print
   --chunks N              perplexity: score no more chunks, each of -c tokens (512)
 
@@ -459,6 +463,7 @@ impl Options {
         match word {
             "--ids" => self.ids = true,
             "--no-bos" => self.bos = false,
+            "--special" => self.special = true,
             "--profile" => self.profile = true,
             "--trace" => self.trace = Some(flag.value()?),
             "--logits" => self.logits = Some(flag.value()?),

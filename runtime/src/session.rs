@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::prompt;
 use crate::sampler::Sampler;
 use crate::sys::{self, Fd, Team};
-use crate::tokenizer::{STOPS_MAX, TextStream, Tokenizer};
+use crate::tokenizer::{Extent, STOPS_MAX, TextStream, Tokenizer};
 use crate::trace::{ChromeTrace, Phase, Trace, TraceSink};
 use core::ffi::CStr;
 use kernels_asm::features::Features;
@@ -99,11 +99,13 @@ impl Setup {
         };
         let chat = Chat::choose(&model.gguf, options.chat)?;
         let system = options.system.map_or(0, CStr::count_bytes);
+        // What a system prompt says is not known before its escapes are resolved.
+        let texts = Extent::of(&model.gguf, prompt)? + Extent::whole(system);
         Ok(Setup {
             tokenizer_bytes: Tokenizer::bytes(&model.gguf)?,
-            encode_bytes: chat.encode_bytes(2, prompt.len() + system),
+            encode_bytes: chat.encode_bytes(2, texts),
             text_tokens: match options.command {
-                Command::Perplexity => Tokenizer::tokens_max(prompt.len()) + 1, // BOS
+                Command::Perplexity => texts.tokens_max() + 1, // BOS
                 _ => 0,
             },
             program_bytes: machine.program_bytes,
@@ -611,11 +613,23 @@ fn encode(
                 .map(|text| prompt::flag_text(text, options.escape));
             let scratch = forward.open();
             let chat = &setup.chat;
-            let ids = chat.encode(tokenizer, system.transpose()?, setup.prompt, &scratch)?;
-            let (tokens, context) = (ids.len(), setup.request.context);
-            let room = history.get_mut(..tokens);
-            room.ok_or(Error::PromptTooLong { tokens, context })?
-                .copy_from_slice(ids);
+            let (mut tokens, context) = (0, history.len());
+            let mut keep = |id| {
+                if let Some(place) = history.get_mut(tokens) {
+                    *place = id;
+                }
+                tokens += 1;
+            };
+            chat.encode(
+                tokenizer,
+                system.transpose()?,
+                setup.prompt,
+                &scratch,
+                &mut keep,
+            )?;
+            if tokens > context {
+                return Err(Error::PromptTooLong { tokens, context });
+            }
             tokens
         }
     };

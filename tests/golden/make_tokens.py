@@ -16,6 +16,7 @@ Run: pip install gguf tokenizers sentencepiece protobuf llama-cpp-python==0.3.36
 import argparse
 import ctypes
 import json
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -68,6 +69,7 @@ class Peer:
         return out
 
 
+@lru_cache(maxsize=1)
 def fields(path):
     return {name: f.contents() for name, f in GGUFReader(path).fields.items() if name.startswith("tokenizer.")}
 
@@ -87,13 +89,17 @@ def sentencepiece_llama(path):
     from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
     f = fields(path)
     proto = sentencepiece_model_pb2.ModelProto()
-    for piece, score, kind in zip(f["tokenizer.ggml.tokens"], f["tokenizer.ggml.scores"], f["tokenizer.ggml.token_type"]):
-        proto.pieces.add(piece=piece, score=score, type=kind)
+    control = sentencepiece_model_pb2.ModelProto.SentencePiece.CONTROL
+    rows = zip(f["tokenizer.ggml.tokens"], f["tokenizer.ggml.scores"], f["tokenizer.ggml.token_type"])
+    for piece, score, kind in rows:
+        # One unknown piece is enough for SentencePiece; what ends an answer is structure to llama.cpp.
+        is_second = kind == sentencepiece_model_pb2.ModelProto.SentencePiece.UNKNOWN and piece != "<unk>"
+        proto.pieces.add(piece=piece, score=score, type=control if is_second or piece == "</s>" else kind)
     proto.trainer_spec.model_type = sentencepiece_model_pb2.TrainerSpec.BPE
     proto.trainer_spec.byte_fallback = True
     proto.trainer_spec.vocab_size = len(proto.pieces)
     proto.normalizer_spec.name = "identity"
-    proto.normalizer_spec.add_dummy_prefix = True
+    proto.normalizer_spec.add_dummy_prefix = f.get("tokenizer.ggml.add_space_prefix", True)
     proto.normalizer_spec.remove_extra_whitespaces = False
     proto.normalizer_spec.escape_whitespaces = True
     sp = SentencePieceProcessor(model_proto=proto.SerializeToString())

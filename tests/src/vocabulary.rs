@@ -1,11 +1,12 @@
 //! Tokenizers for tests: of files, and of vocabularies made up in memory.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use runtime::arena::{self, Forward, Region};
 use runtime::gguf::Gguf;
-use runtime::tokenizer::{Tokenizer, TokenizerError};
+use runtime::tokenizer::{Extent, Segment, Tokenizer, TokenizerError};
 
 use crate::gguf_writer::GgufWriter;
 use crate::memory::Block;
@@ -46,7 +47,7 @@ pub fn with_file<T>(
     scratch: usize,
     test: impl FnOnce(&Gguf<'_>, &Tokenizer<'_>, Region<'_, Forward>) -> T,
 ) -> T {
-    let file = fs::read(path).unwrap();
+    let file = vocabulary_of(path);
     with_tokenizer(&file, scratch, test).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -56,11 +57,37 @@ pub fn encode(
     forward: &mut Region<'_, Forward>,
     text: impl AsRef<[u8]>,
 ) -> Vec<u32> {
-    let text = text.as_ref();
+    encode_segment(tokenizer, forward, Segment::Text(text.as_ref()))
+}
+
+/// The tokens of a segment.
+pub fn encode_segment(
+    tokenizer: &Tokenizer<'_>,
+    forward: &mut Region<'_, Forward>,
+    segment: Segment<'_>,
+) -> Vec<u32> {
     let scratch = forward.open();
-    let ids = tokenizer.encode(text, &scratch).unwrap().to_vec();
-    assert!(scratch.used() <= Tokenizer::encode_bytes(text.len()));
+    let mut ids = Vec::new();
+    let segments = std::iter::once(segment);
+    tokenizer
+        .encode_each(segments, &scratch, &mut |id| ids.push(id))
+        .unwrap();
+    let (Segment::Text(text) | Segment::Marked(text)) = segment else {
+        return ids;
+    };
+    assert!(scratch.used() <= Extent::whole(text.len()).encode_bytes());
     ids
+}
+
+/// A file's vocabulary as a file without tensors: of a model, its first bytes.
+pub fn vocabulary_of(path: impl AsRef<Path>) -> Vec<u8> {
+    const METADATA_MAX: u64 = 32 << 20;
+    const TENSOR_COUNT: std::ops::Range<usize> = 8..16;
+    let mut file = Vec::new();
+    let begin = fs::File::open(path).unwrap().take(METADATA_MAX);
+    { begin }.read_to_end(&mut file).unwrap();
+    file[TENSOR_COUNT].fill(0);
+    file
 }
 
 /// A vocabulary made up in memory.

@@ -1,13 +1,14 @@
 //! Chat templates: the reference's tokens, and users who write markers.
 
 use std::fs;
+use std::path::PathBuf;
 
 use runtime::arena::{Forward, Region};
 use runtime::chat::{Chat, ChatChoice, ChatError, Message, Role};
 use runtime::gguf::Gguf;
-use runtime::tokenizer::{TokenKind, Tokenizer};
+use runtime::tokenizer::{Extent, TokenKind, Tokenizer};
 use serde_json::Value;
-use tests::vocabulary::{CONTROL, Vocabulary, encode, with_file, with_tokenizer};
+use tests::vocabulary::{CONTROL, Vocabulary, encode, vocabulary_of, with_file, with_tokenizer};
 use tests::{model, vocab, workspace};
 
 const SCRATCH: usize = 1 << 20;
@@ -25,15 +26,20 @@ fn choose<'m>(
 
 /// The tokens of a dialog. Checks that no more scratch is taken than is said.
 fn dialog(
+    gguf: &Gguf<'_>,
     chat: &Chat<'_>,
     tokenizer: &Tokenizer<'_>,
     forward: &mut Region<'_, Forward>,
     messages: &[Message<'_>],
 ) -> Result<Vec<u32>, ChatError> {
     let scratch = forward.open();
-    let ids = chat.encode_dialog(tokenizer, messages, &scratch)?.to_vec();
-    let bytes = messages.iter().map(|message| message.text.len()).sum();
-    assert!(scratch.used() <= chat.encode_bytes(messages.len(), bytes));
+    let mut ids = Vec::new();
+    chat.encode_dialog(tokenizer, messages, &scratch, &mut |id| ids.push(id))?;
+    let extents = messages
+        .iter()
+        .map(|said| Extent::of(gguf, said.text).unwrap());
+    let texts = extents.fold(Extent::default(), |all, one| all + one);
+    assert!(scratch.used() <= chat.encode_bytes(messages.len(), texts));
     Ok(ids)
 }
 
@@ -60,42 +66,103 @@ fn written(tokenizer: &Tokenizer<'_>, ids: &[u32]) -> String {
     String::from_utf8(bytes.collect()).unwrap()
 }
 
-#[test]
-fn dialogs_give_the_references_tokens() {
+/// The templates of `templates.jsonl`, by family.
+fn templates() -> Vec<(String, String)> {
+    let lines = fs::read_to_string(workspace().join("tests/golden/templates.jsonl")).unwrap();
+    let case = |line: &str| {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let text = |key: &str| case[key].as_str().unwrap().to_owned();
+        (text("family"), text("text"))
+    };
+    lines.lines().map(case).collect()
+}
+
+/// Puts a template into a file that has none.
+fn set_template(file: &mut Vec<u8>, template: &str) {
+    const KEY_COUNT: usize = 16;
+    const KEYS: usize = 24;
+    const STRING: u32 = 8;
+    let key = "tokenizer.chat_template";
+    let length = |text: &str| (text.len() as u64).to_le_bytes();
+    let mut pair = length(key).to_vec();
+    pair.extend(key.bytes().chain(STRING.to_le_bytes()));
+    pair.extend(length(template).into_iter().chain(template.bytes()));
+    file.splice(KEYS..KEYS, pair);
+    file[KEY_COUNT] += 1;
+}
+
+/// Compares the dialogs of the vocabularies that `is_wanted` accepts.
+fn assert_dialogs(is_wanted: impl Fn(&str) -> bool, path: impl Fn(&str) -> PathBuf) {
     let lines = fs::read_to_string(workspace().join("tests/golden/chat.jsonl")).unwrap();
+    let cases = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let cases: Vec<Value> = cases.collect();
+    let templates = templates();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let group = |case: &Value| (text(&case["vocab"]), text(&case["chat"]));
     let mut count = 0;
-    for (name, path) in [
-        ("smollm2", model("smollm2")),
-        ("llama-spm", vocab("llama-spm")),
-        ("llama-bpe", vocab("llama-bpe")),
-    ] {
-        let cases = lines
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let cases: Vec<Value> = cases.filter(|case| case["vocab"] == name).collect();
-        with_file(path, SCRATCH, |gguf, tokenizer, mut forward| {
-            for case in &cases {
-                let choice = ChatChoice::from_name(case["chat"].as_str().unwrap().as_bytes());
-                let chat = choose(gguf, tokenizer, choice).unwrap();
-                let message = |message: &'_ Value| Message {
-                    role: match message[0].as_str().unwrap() {
+    for cases in cases.chunk_by(|one, other| group(one) == group(other)) {
+        let (name, family) = group(&cases[0]);
+        if !is_wanted(&name) {
+            continue;
+        }
+        let mut file = vocabulary_of(path(&name));
+        let has_template = (Gguf::check(&file).unwrap().get("tokenizer.chat_template")).is_some();
+        let template = templates
+            .iter()
+            .find(|(of, _)| *of == family && !has_template);
+        let choice = match template {
+            Some((_, template)) => {
+                set_template(&mut file, template);
+                ChatChoice::Auto
+            }
+            None => ChatChoice::from_name(family.as_bytes()),
+        };
+        with_tokenizer(&file, SCRATCH, |gguf, tokenizer, mut forward| {
+            let chat = choose(gguf, tokenizer, choice).unwrap();
+            assert!(family == "auto" || family == chat.name());
+            for case in cases {
+                let message = |said: &'_ Value| Message {
+                    role: match said[0].as_str().unwrap() {
                         "system" => Role::System,
                         "user" => Role::User,
                         _ => Role::Assistant,
                     },
-                    text: message[1].as_str().unwrap().to_owned().leak().as_bytes(),
+                    text: text(&said[1]).leak().as_bytes(),
                 };
                 let messages = case["messages"].as_array().unwrap().iter().map(message);
                 let messages: Vec<Message<'_>> = messages.collect();
                 let ids = case["ids"].as_array().unwrap().iter();
                 let ids: Vec<u32> = ids.map(|id| id.as_u64().unwrap() as u32).collect();
-                let found = dialog(&chat, tokenizer, &mut forward, &messages).unwrap();
+                let found = dialog(gguf, &chat, tokenizer, &mut forward, &messages).unwrap();
                 assert_eq!(found, ids, "{case}");
                 count += 1;
             }
-        });
+        })
+        .unwrap();
     }
-    assert_eq!(count, lines.lines().count());
+    assert!(count > 0);
+}
+
+/// The vocabularies with dialogs that `cargo xtask setup` does not fetch.
+const LARGE: [&str; 2] = ["gemma3-270m", "qwen2.5-0.5b"];
+
+#[test]
+fn dialogs_give_the_references_tokens() {
+    assert_dialogs(
+        |name| !LARGE.contains(&name),
+        |name| match name {
+            "smollm2" => model(name),
+            _ => vocab(name),
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs `cargo xtask model` of gemma3-270m and of qwen2.5-0.5b"]
+fn dialogs_of_larger_models_give_the_references_tokens() {
+    assert_dialogs(|name| LARGE.contains(&name), model);
 }
 
 #[test]
@@ -104,12 +171,16 @@ fn question_has_the_templates_own_system_prompt() {
         let chat = choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
         assert_eq!(chat.name(), "chatml");
         let scratch = forward.open();
-        let ids = chat.encode(tokenizer, None, b"Hi", &scratch).unwrap();
+        let ask = |system| {
+            let mut ids = Vec::new();
+            chat.encode(tokenizer, system, b"Hi", &scratch, &mut |id| ids.push(id))
+                .unwrap();
+            written(tokenizer, &ids)
+        };
         let expected = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained \
             by Hugging Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
-        assert_eq!(written(tokenizer, ids), expected);
-        let ids = chat.encode(tokenizer, Some(b"S"), b"Hi", &scratch).unwrap();
-        assert!(written(tokenizer, ids).starts_with("<|im_start|>system\nS<|im_end|>\n"));
+        assert_eq!(ask(None), expected);
+        assert!(ask(Some(b"S")).starts_with("<|im_start|>system\nS<|im_end|>\n"));
     });
 }
 
@@ -127,7 +198,8 @@ fn user_who_writes_markers_writes_text() {
                 let is_control = |&id: &u32| tokenizer.kind(id) == TokenKind::Control;
                 ids.into_iter().filter(is_control).collect()
             };
-            let mut ids = |text| dialog(&chat, tokenizer, &mut forward, &[user(text)]).unwrap();
+            let mut ids =
+                |text| dialog(gguf, &chat, tokenizer, &mut forward, &[user(text)]).unwrap();
             let (plain, hostile) = (ids("a"), ids(markers));
             assert!(written(tokenizer, &hostile).contains(markers));
             assert_eq!(structure(hostile), structure(plain));
@@ -145,7 +217,7 @@ fn bos_stands_once() {
     ] {
         with_file(path, SCRATCH, |gguf, tokenizer, mut forward| {
             let chat = choose(gguf, tokenizer, ChatChoice::from_name(name)).unwrap();
-            let ids = dialog(&chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
+            let ids = dialog(gguf, &chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
             let is_bos = |id: &&u32| Some(**id) == tokenizer.bos();
             assert_eq!(ids.iter().filter(is_bos).count(), bos);
             assert_eq!(ids.first() == tokenizer.bos().as_ref(), bos == 1);
@@ -161,11 +233,11 @@ fn without_a_template_the_text_is_the_prompt() {
         |gguf, tokenizer, mut forward| {
             let chat = choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
             assert_eq!(chat.name(), "none");
-            let ids = dialog(&chat, tokenizer, &mut forward, &[user("Once upon")]).unwrap();
+            let ids = dialog(gguf, &chat, tokenizer, &mut forward, &[user("Once upon")]).unwrap();
             assert_eq!(ids[0], 1);
             assert_eq!(ids[1..], encode(tokenizer, &mut forward, "Once upon"));
             let messages = [system("S"), user("Hi")];
-            let error = dialog(&chat, tokenizer, &mut forward, &messages).unwrap_err();
+            let error = dialog(gguf, &chat, tokenizer, &mut forward, &messages).unwrap_err();
             assert_eq!(error, ChatError::NeedsTemplate);
             assert!(error.to_string().contains("--chat NAME"));
         },
@@ -176,7 +248,7 @@ fn without_a_template_the_text_is_the_prompt() {
 fn template_can_be_turned_off() {
     with_file(model("smollm2"), SCRATCH, |gguf, tokenizer, mut forward| {
         let chat = choose(gguf, tokenizer, ChatChoice::Raw).unwrap();
-        let ids = dialog(&chat, tokenizer, &mut forward, &[user("Once upon")]).unwrap();
+        let ids = dialog(gguf, &chat, tokenizer, &mut forward, &[user("Once upon")]).unwrap();
         assert_eq!(ids, encode(tokenizer, &mut forward, "Once upon"));
     });
 }
@@ -224,9 +296,21 @@ fn family_is_chosen_by_the_template() {
 }
 
 #[test]
+fn published_templates_choose_their_families() {
+    let templates = templates();
+    assert!(templates.len() > 10);
+    for (family, text) in &templates {
+        with_template(text, &[], |gguf, _, _| {
+            let chat = Chat::choose(gguf, ChatChoice::Auto);
+            assert_eq!(chat.map(|chat| chat.name()), Ok(family.as_str()));
+        });
+    }
+}
+
+#[test]
 fn template_of_no_known_family_is_an_error_that_says_what_to_do() {
     let date = "<|im_start|>{{ strftime_now('%d') }}<|im_end|>";
-    let phi4 = "<|im_start|><|im_sep|><|im_end|>";
+    let phi4 = "<|im_start|><|im_sep|><|im_end|><think>";
     let thought = "{{ '<|im_start|>assistant\\n<think>\\n' }}<|im_end|>";
     let llama31 = "<|start_header_id|><|end_header_id|><|eot_id|>Cutting Knowledge Date";
     let deep = "{% if a %}".repeat(100_000);
@@ -241,7 +325,10 @@ fn template_of_no_known_family_is_an_error_that_says_what_to_do() {
         message.contains("--raw") && message.contains("--chat NAME"),
         "{message}"
     );
-    assert!(message.ends_with("chatml llama3 zephyr gemma"), "{message}");
+    assert!(
+        message.contains("one of chatml llama3 zephyr gemma "),
+        "{message}"
+    );
 }
 
 #[test]
@@ -263,7 +350,7 @@ fn template_says_whether_it_writes_bos() {
             |gguf, tokenizer, mut forward| {
                 for choice in [ChatChoice::Auto, ChatChoice::Named(b"chatml")] {
                     let chat = choose(gguf, tokenizer, choice).unwrap();
-                    let ids = dialog(&chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
+                    let ids = dialog(gguf, &chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
                     assert_eq!(ids[0] == tokenizer.bos().unwrap(), writes_bos);
                 }
             },
@@ -317,7 +404,7 @@ fn default_system_prompt_is_a_whole_string() {
         let shown = &template[..template.len().min(80)];
         with_template(&template, &markers, |gguf, tokenizer, mut forward| {
             let chat = choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
-            let ids = dialog(&chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
+            let ids = dialog(gguf, &chat, tokenizer, &mut forward, &[user("Hi")]).unwrap();
             let prompt = written(tokenizer, &ids);
             let rest = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
             let expected = match default {
@@ -342,7 +429,7 @@ fn gemma_says_the_system_prompt_before_the_user() {
                 text: b"b",
             };
             let messages = [system(" S"), user(" a "), assistant, user("c")];
-            let ids = dialog(&chat, tokenizer, &mut forward, &messages).unwrap();
+            let ids = dialog(gguf, &chat, tokenizer, &mut forward, &messages).unwrap();
             let expected = "<s><start_of_turn>user\n S\n\na<end_of_turn>\n<start_of_turn>model\nb\
             <end_of_turn>\n<start_of_turn>user\nc<end_of_turn>\n<start_of_turn>model\n";
             assert_eq!(written(tokenizer, &ids), expected);
@@ -359,9 +446,9 @@ fn long_dialogs_fit_what_they_are_said_to_take() {
             let chat = choose(gguf, tokenizer, ChatChoice::Auto).unwrap();
             let noise = "\u{fffd}".repeat(5000);
             let messages: Vec<Message<'_>> = (0..100).map(|_| user(&noise)).collect();
-            dialog(&chat, tokenizer, &mut forward, &messages).unwrap();
+            dialog(gguf, &chat, tokenizer, &mut forward, &messages).unwrap();
             let empty: Vec<Message<'_>> = (0..1000).map(|_| user("")).collect();
-            dialog(&chat, tokenizer, &mut forward, &empty).unwrap();
+            dialog(gguf, &chat, tokenizer, &mut forward, &empty).unwrap();
         },
     );
 }

@@ -4,9 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use runtime::tokenizer::{TokenKind, Tokenizer, TokenizerError};
+use runtime::tokenizer::{Extent, Segment, TokenKind, Tokenizer, TokenizerError};
 use serde_json::Value;
-use tests::vocabulary::{CONTROL, USER_DEFINED, Vocabulary, encode, with_file, with_tokenizer};
+use tests::random_text::random_text;
+use tests::vocabulary::{
+    CONTROL, USER_DEFINED, Vocabulary, encode, encode_segment, vocabulary_of, with_file,
+    with_tokenizer,
+};
 use tests::{model, vocab, workspace};
 
 /// Scratch that is enough for every text here but the long ones.
@@ -28,6 +32,35 @@ const REFERENCES: [&str; 13] = [
     "refact",
     "starcoder",
 ];
+
+/// The vocabularies with golden files for random texts: `NAME@PRE` is NAME with another pre-tokenizer.
+const RANDOM: [&str; 21] = [
+    "gpt-2",
+    "mpt",
+    "smollm2",
+    "starcoder",
+    "refact",
+    "command-r",
+    "falcon",
+    "llama-bpe",
+    "llama-bpe@dbrx",
+    "qwen2",
+    "qwen35",
+    "deepseek-coder",
+    "deepseek-llm",
+    "llama-bpe@deepseek-v3",
+    "llama-bpe@tekken",
+    "llama-bpe@gpt-4o",
+    "llama-bpe@minicpm5",
+    "llama-bpe@bailingmoe",
+    "gpt-2@default",
+    "llama-spm",
+    "phi-3",
+];
+/// Likewise, of models that `cargo xtask setup` does not fetch.
+const RANDOM_LARGE: [&str; 2] = ["gemma3-270m", "qwen2.5-0.5b"];
+/// Seeds of random texts, from 0 on.
+const RANDOM_TEXTS: u64 = 1000;
 
 /// A text of a golden file.
 struct Case {
@@ -392,27 +425,162 @@ fn pretokenizer_that_is_missing_is_the_default_and_said_so() {
 }
 
 #[test]
-fn scratch_that_is_too_small_is_an_error() {
-    let vocabulary = Vocabulary::byte_level(&["a b"]);
-    with_tokenizer(&vocabulary.file(), 1024, |_, tokenizer, mut forward| {
-        let found = tokenizer.encode(&[b'a'; 1000], &forward.open()).err();
-        assert!(matches!(found, Some(TokenizerError::Arena(_))));
-        assert_eq!(encode(tokenizer, &mut forward, "ab").len(), 1);
-    })
-    .unwrap();
+fn random_texts_give_the_references_tokens_and_come_back() {
+    assert_random(&RANDOM);
 }
 
 #[test]
-fn each_token_can_be_had_without_a_slice() {
+#[ignore = "needs `cargo xtask model` of gemma3-270m and of qwen2.5-0.5b"]
+fn random_texts_of_larger_models_give_the_references_tokens_and_come_back() {
+    assert_random(&RANDOM_LARGE);
+}
+
+fn assert_random(names: &[&str]) {
+    let texts: Vec<String> = (0..RANDOM_TEXTS).map(random_text).collect();
+    for &name in names {
+        let golden = workspace().join(format!("tests/golden/random/{name}.bin"));
+        let golden = fs::read(golden).unwrap();
+        assert_eq!(golden.len(), 4 * texts.len());
+        let (stem, pretokenizer) = match name.split_once('@') {
+            Some((stem, pretokenizer)) => (stem, Some(pretokenizer)),
+            None => (name, None),
+        };
+        let mut file = vocabulary_of(match stem {
+            "smollm2" | "gemma3-270m" | "qwen2.5-0.5b" => model(stem),
+            _ => vocab(stem),
+        });
+        if let Some(pretokenizer) = pretokenizer {
+            set_pretokenizer(&mut file, pretokenizer);
+        }
+        with_tokenizer(&file, SCRATCH, |gguf, tokenizer, mut forward| {
+            let lost = lost_bytes(tokenizer);
+            for ((seed, text), expected) in texts.iter().enumerate().zip(golden.chunks(4)) {
+                let ids = encode(tokenizer, &mut forward, text);
+                assert_eq!(
+                    digest(&ids).to_le_bytes(),
+                    expected,
+                    "{name}, seed {seed}: {ids:?}"
+                );
+                // A U+2581 comes back as the space that it stands for.
+                let back: Vec<u8> = tokenizer.decode(&ids).collect();
+                let is_kept = |byte: &u8| !lost.contains(byte);
+                match tokenizer.adds_space() || name.starts_with("gemma") {
+                    true => {
+                        let text = text.replace('\u{2581}', " ");
+                        assert_eq!(
+                            String::from_utf8(back).unwrap(),
+                            text,
+                            "{name}, seed {seed}"
+                        );
+                    }
+                    false => assert!(text.bytes().filter(is_kept).eq(back), "{name}, seed {seed}"),
+                }
+                // What is planned before there is an index is enough.
+                let extent = Extent::of(gguf, text.as_bytes()).unwrap();
+                let scratch = forward.open();
+                let segment = [Segment::Text(text.as_bytes())];
+                tokenizer
+                    .encode_each(segment.into_iter(), &scratch, &mut |_| {})
+                    .unwrap();
+                assert!(
+                    scratch.used() <= extent.encode_bytes(),
+                    "{name}, seed {seed}"
+                );
+            }
+        })
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+/// The bytes that a byte-level vocabulary has no token for: texts lose them, as in the reference.
+fn lost_bytes(tokenizer: &Tokenizer<'_>) -> Vec<u8> {
+    let mut has = [false; 256];
+    for id in 0..tokenizer.len() as u32 {
+        let mut bytes = tokenizer.token_bytes(id);
+        if let (Some(byte), None) = (bytes.next(), bytes.next()) {
+            has[usize::from(byte)] = true;
+        }
+    }
+    (0..=255).filter(|&byte| !has[usize::from(byte)]).collect()
+}
+
+/// What the golden files keep of a text's ids (`make_random.py`).
+fn digest(ids: &[u32]) -> u32 {
+    let bytes = ids.iter().flat_map(|id| id.to_le_bytes());
+    let hash = bytes.fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3)
+    });
+    (hash >> 32) as u32 ^ hash as u32
+}
+
+/// Puts another name into `tokenizer.ggml.pre`.
+fn set_pretokenizer(file: &mut Vec<u8>, name: &str) {
+    let key = b"tokenizer.ggml.pre\x08\0\0\0";
+    let found = file.windows(key.len()).position(|bytes| bytes == key);
+    let at = found.expect("the key is there") + key.len();
+    let length = u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
+    let length_and_name = (name.len() as u64)
+        .to_le_bytes()
+        .into_iter()
+        .chain(name.bytes());
+    file.splice(at..at + 8 + length, length_and_name);
+}
+
+#[test]
+fn plan_for_a_text_is_not_far_above_what_it_takes() {
+    const BYTES: usize = 10 << 20;
+    let prose = "The quick brown fox jumps over 13 lazy dogs; na\u{ef}ve caf\u{e9}, \u{65e5}.\n";
+    let text = prose.repeat(BYTES / prose.len());
+    for path in [
+        vocab("llama-bpe"),
+        vocab("llama-spm"),
+        vocab("deepseek-llm"),
+    ] {
+        with_file(path, 64 << 20, |gguf, tokenizer, mut forward| {
+            let planned = Extent::of(gguf, text.as_bytes()).unwrap().encode_bytes();
+            assert!(planned < BYTES / 3, "{planned}");
+            let scratch = forward.open();
+            let segment = [Segment::Text(text.as_bytes())];
+            tokenizer
+                .encode_each(segment.into_iter(), &scratch, &mut |_| {})
+                .unwrap();
+            assert!(scratch.used() <= planned);
+        });
+    }
+}
+
+#[test]
+fn marked_text_has_control_tokens() {
+    with_file(vocab("llama-bpe"), SCRATCH, |_, tokenizer, mut forward| {
+        let text = b"<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>";
+        let marked = encode_segment(tokenizer, &mut forward, Segment::Marked(text));
+        // llama-tokenize --no-bos, which parses them.
+        assert_eq!(marked, [128_006, 882, 128_007, 271, 13_347, 128_009]);
+        let plain = encode(tokenizer, &mut forward, text);
+        let is_control = |&id: &u32| tokenizer.kind(id) == TokenKind::Control;
+        assert!(!plain.iter().any(is_control));
+        assert!(tokenizer.decode(&plain).eq(*text));
+    });
+}
+
+#[test]
+fn phi_3_leaves_out_white_space_after_its_markers() {
+    with_file(vocab("phi-3"), SCRATCH, |_, tokenizer, mut forward| {
+        let mut ids =
+            |text: &str| encode_segment(tokenizer, &mut forward, Segment::Marked(text.as_bytes()));
+        assert_eq!(ids("<|user|>\n Hi<|end|>\n"), ids("<|user|>Hi<|end|>"));
+        assert_ne!(ids("<s>\nHi"), ids("<s>Hi"));
+    });
+}
+
+#[test]
+fn scratch_that_is_too_small_is_an_error() {
     let vocabulary = Vocabulary::byte_level(&["a b"]);
-    let mut count = 0;
-    with_tokenizer(&vocabulary.file(), SCRATCH, |_, tokenizer, mut forward| {
-        let text = [runtime::tokenizer::Segment::Text(b"ab ab ab")];
-        let scratch = forward.open();
-        tokenizer
-            .encode_each(text.into_iter(), &scratch, &mut |_| count += 1)
-            .unwrap();
+    with_tokenizer(&vocabulary.file(), 1024, |_, tokenizer, mut forward| {
+        let segment = [Segment::Text(&[b'a'; 1000])];
+        let found = tokenizer.encode_each(segment.into_iter(), &forward.open(), &mut |_| {});
+        assert!(matches!(found, Err(TokenizerError::Arena(_))));
+        assert_eq!(encode(tokenizer, &mut forward, "ab").len(), 1);
     })
     .unwrap();
-    assert_eq!(count, 5);
 }

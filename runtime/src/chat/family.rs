@@ -5,7 +5,7 @@
 //! taken for the family: of the 70 templates that llama.cpp 0c1e57098 carries, those that are taken
 //! write what the row writes.
 
-use Part::{Eos, Said, Text, Token};
+use Part::{Bos, Eos, Mark, Said, Text, Token};
 
 use super::{Bytes, ChatError, Piece};
 use crate::gguf::Name;
@@ -17,8 +17,12 @@ const DATES: [&str; 2] = ["strftime_now", "date_string"];
 /// A part of a turn.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
-    /// A marker.
+    /// A marker, without which the family cannot be told from text.
     Token(&'static str),
+    /// A marker that some vocabularies of the family have no token for: text there.
+    Mark(&'static str),
+    /// The marker that starts a text, unless it has just started.
+    Bos,
     /// The marker that ends a text, whatever it is called.
     Eos,
     /// Text of the template.
@@ -31,8 +35,25 @@ pub(super) enum Part {
 pub(super) enum System {
     /// In a turn of its own.
     Turn(&'static [Part]),
-    /// Before what the user says first, with this between them.
-    BeforeUser(&'static str),
+    /// Likewise, but nowhere if it is empty.
+    TurnUnlessEmpty(&'static [Part]),
+    /// Before what the user says first, with these before and between them.
+    BeforeFirst(&'static str, &'static str),
+    /// Before what the user says last, with this between them.
+    BeforeLast(&'static str),
+}
+
+/// Where white space around what is said is left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trims {
+    Nowhere,
+    Everywhere,
+    /// But for the system prompt.
+    Dialog,
+    /// Likewise, but what is put before the user's words counts as theirs.
+    Joined,
+    /// What the assistant says.
+    Answers,
 }
 
 /// How a family writes a dialog.
@@ -44,10 +65,9 @@ pub(super) struct Family {
     not_marks: &'static [&'static str],
     /// Whether templates of the family write BOS themselves, as a rule.
     pub(super) writes_bos: bool,
-    /// Whether white space around what is said is left out.
-    pub(super) trims: bool,
-    /// What stands before and after a default system prompt in a template, on a line of its own.
-    default_system: Option<(&'static str, &'static str)>,
+    pub(super) trims: Trims,
+    /// What may stand before a default system prompt in a template, and what then stands after it.
+    default_system: (&'static [&'static str], &'static str),
     pub(super) system: System,
     pub(super) user: &'static [Part],
     pub(super) assistant: &'static [Part],
@@ -55,9 +75,12 @@ pub(super) struct Family {
     pub(super) answer: &'static [Part],
 }
 
+/// No default system prompt, whatever a template has.
+const NO_DEFAULT: (&[&str], &str) = (&[], "");
+
 /// The families that are known. The first whose marks fit counts.
 #[rustfmt::skip]
-static FAMILIES: [Family; 4] = [
+static FAMILIES: [Family; 20] = [
     Family {
         // SmolLM2, Qwen2.5, Qwen3 and many others.
         name: "chatml",
@@ -68,8 +91,8 @@ static FAMILIES: [Family; 4] = [
             "<|im_sep|>", "## Metadata", "function calling AI model", "<think></think>",
             "<think>\\n' }}", "<think>\\n\" }}", "<think>\n' }}", "<think>\n\" }}"],
         writes_bos: false,
-        trims: false,
-        default_system: Some(("<|im_start|>system", "<|im_end|>")),
+        trims: Trims::Nowhere,
+        default_system: (&["<|im_start|>system\\n", "<|im_start|>system\n"], "<|im_end|>"),
         system: System::Turn(&[
             Token("<|im_start|>"), Text("system\n"), Said, Token("<|im_end|>"), Text("\n")]),
         user: &[Token("<|im_start|>"), Text("user\n"), Said, Token("<|im_end|>"), Text("\n")],
@@ -83,8 +106,8 @@ static FAMILIES: [Family; 4] = [
         marks: &["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
         not_marks: &["Cutting Knowledge Date", "function"],
         writes_bos: true,
-        trims: true,
-        default_system: None,
+        trims: Trims::Everywhere,
+        default_system: NO_DEFAULT,
         system: System::Turn(&[
             Token("<|start_header_id|>"), Text("system"), Token("<|end_header_id|>"),
             Text("\n\n"), Said, Token("<|eot_id|>")]),
@@ -99,17 +122,17 @@ static FAMILIES: [Family; 4] = [
             Text("\n\n")],
     },
     Family {
-        // Zephyr, TinyLlama: the roles are text, only the end of a turn is a token.
+        // Zephyr, TinyLlama.
         name: "zephyr",
         marks: &["<|user|>", "message['content'] + eos_token }}", "'<|assistant|>' }}"],
         not_marks: &[],
         writes_bos: false,
-        trims: false,
-        default_system: None,
-        system: System::Turn(&[Text("<|system|>\n"), Said, Eos, Text("\n")]),
-        user: &[Text("<|user|>\n"), Said, Eos, Text("\n")],
-        assistant: &[Text("<|assistant|>\n"), Said, Eos, Text("\n")],
-        answer: &[Text("<|assistant|>\n")],
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[Mark("<|system|>"), Text("\n"), Said, Eos, Text("\n")]),
+        user: &[Mark("<|user|>"), Text("\n"), Said, Eos, Text("\n")],
+        assistant: &[Mark("<|assistant|>"), Text("\n"), Said, Eos, Text("\n")],
+        answer: &[Mark("<|assistant|>"), Text("\n")],
     },
     Family {
         // Gemma 2 and 3: no system turn.
@@ -117,14 +140,249 @@ static FAMILIES: [Family; 4] = [
         marks: &["<start_of_turn>", "<end_of_turn>"],
         not_marks: &[],
         writes_bos: true,
-        trims: true,
-        default_system: None,
-        system: System::BeforeUser("\n\n"),
+        trims: Trims::Dialog,
+        default_system: NO_DEFAULT,
+        system: System::BeforeFirst("", "\n\n"),
         user: &[
             Token("<start_of_turn>"), Text("user\n"), Said, Token("<end_of_turn>"), Text("\n")],
         assistant: &[
             Token("<start_of_turn>"), Text("model\n"), Said, Token("<end_of_turn>"), Text("\n")],
         answer: &[Token("<start_of_turn>"), Text("model\n")],
+    },
+    Family {
+        // Phi-4.
+        name: "phi4",
+        marks: &["<|im_start|>", "<|im_sep|>", "<|im_end|>"],
+        not_marks: &["<think>"],
+        writes_bos: false,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[
+            Token("<|im_start|>"), Text("system"), Mark("<|im_sep|>"), Said, Token("<|im_end|>")]),
+        user: &[
+            Token("<|im_start|>"), Text("user"), Mark("<|im_sep|>"), Said, Token("<|im_end|>")],
+        assistant: &[
+            Token("<|im_start|>"), Text("assistant"), Mark("<|im_sep|>"), Said,
+            Token("<|im_end|>")],
+        answer: &[Token("<|im_start|>"), Text("assistant"), Mark("<|im_sep|>")],
+    },
+    Family {
+        // Phi-3 and 3.5.
+        name: "phi3",
+        marks: &["<|user|>", "<|end|>", "<|assistant|>"],
+        not_marks: &["tools", "<think>"],
+        writes_bos: false,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::TurnUnlessEmpty(&[
+            Mark("<|system|>"), Text("\n"), Said, Token("<|end|>"), Text("\n")]),
+        user: &[Mark("<|user|>"), Text("\n"), Said, Token("<|end|>"), Text("\n")],
+        assistant: &[Mark("<|assistant|>"), Text("\n"), Said, Token("<|end|>"), Text("\n")],
+        answer: &[Mark("<|assistant|>"), Text("\n")],
+    },
+    Family {
+        // Llama 2.
+        name: "llama2",
+        marks: &["bos_token + '[INST] '", "<<SYS>>", "content.strip() + ' [/INST]'",
+                 "' '  + content.strip() + ' ' + eos_token"],
+        not_marks: &["true == true"], // a default system prompt of which parts are left out
+        writes_bos: true,
+        trims: Trims::Joined,
+        default_system: NO_DEFAULT,
+        system: System::BeforeFirst("<<SYS>>\n", "\n<</SYS>>\n\n"),
+        user: &[Bos, Text("[INST] "), Said, Text(" [/INST]")],
+        assistant: &[Text(" "), Said, Text(" "), Eos],
+        answer: &[],
+    },
+    Family {
+        // Mistral 7B 0.1 and 0.2, as first published.
+        name: "mistral",
+        marks: &["'[INST] ' + message['content'] + ' [/INST]'", "message['content'] + eos_token"],
+        not_marks: &["<<SYS>>", "system_message", "eos_token + ' '", "' ' + message['content']"],
+        writes_bos: true,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::BeforeFirst("", "\n\n"),
+        user: &[Text("[INST] "), Said, Text(" [/INST]")],
+        assistant: &[Said, Eos],
+        answer: &[],
+    },
+    Family {
+        // Mistral 7B 0.2, Mixtral.
+        name: "mistral-v1",
+        marks: &["' [INST] ' + system_message", "' [INST] ' + message['content'] + ' [/INST]'",
+                 "' ' + message['content'] + eos_token"],
+        not_marks: &[],
+        writes_bos: true,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::BeforeFirst("", "\n\n"),
+        user: &[Text(" [INST] "), Said, Text(" [/INST]")],
+        assistant: &[Text(" "), Said, Eos],
+        answer: &[],
+    },
+    Family {
+        // Mistral 7B 0.3, Mistral Large 2407.
+        name: "mistral-v3",
+        marks: &["loop.last and system_message is defined", "\"[INST] \" + system_message",
+                 "\" \" + message[\"content\"]|trim + eos_token"],
+        not_marks: &[],
+        writes_bos: true,
+        trims: Trims::Answers,
+        default_system: NO_DEFAULT,
+        system: System::BeforeLast("\n\n"),
+        user: &[Mark("[INST]"), Text(" "), Said, Mark("[/INST]")],
+        assistant: &[Text(" "), Said, Eos],
+        answer: &[],
+    },
+    Family {
+        // Mistral Nemo.
+        name: "mistral-v3-tekken",
+        marks: &["loop.last and system_message is defined", "\"[INST]\" + system_message",
+                 "message[\"content\"] + eos_token"],
+        not_marks: &[],
+        writes_bos: true,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::BeforeLast("\n\n"),
+        user: &[Mark("[INST]"), Said, Mark("[/INST]")],
+        assistant: &[Said, Eos],
+        answer: &[],
+    },
+    Family {
+        // Mistral Large 2411.
+        name: "mistral-v7",
+        marks: &["'[SYSTEM_PROMPT] ' + ", "'[INST] ' + ", "'[/INST]'"],
+        not_marks: &[],
+        writes_bos: true,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[Mark("[SYSTEM_PROMPT]"), Text(" "), Said, Mark("[/SYSTEM_PROMPT]")]),
+        user: &[Mark("[INST]"), Text(" "), Said, Mark("[/INST]")],
+        assistant: &[Text(" "), Said, Eos],
+        answer: &[],
+    },
+    Family {
+        // Mistral Small 2501 and later; their own templates write the date.
+        name: "mistral-v7-tekken",
+        marks: &["'[SYSTEM_PROMPT]' + ", "'[INST]' + ", "'[/INST]'"],
+        not_marks: &["tools"],
+        writes_bos: true,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[Mark("[SYSTEM_PROMPT]"), Said, Mark("[/SYSTEM_PROMPT]")]),
+        user: &[Mark("[INST]"), Said, Mark("[/INST]")],
+        assistant: &[Said, Eos],
+        answer: &[],
+    },
+    Family {
+        // Command R.
+        name: "command-r",
+        marks: &["<|START_OF_TURN_TOKEN|>", "<|USER_TOKEN|>", "<|CHATBOT_TOKEN|>",
+                 "content.strip() + '<|END_OF_TURN_TOKEN|>'"],
+        not_marks: &["tools", "documents", "<|START_RESPONSE|>"],
+        writes_bos: true,
+        trims: Trims::Dialog,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[
+            Token("<|START_OF_TURN_TOKEN|>"), Token("<|SYSTEM_TOKEN|>"), Said,
+            Token("<|END_OF_TURN_TOKEN|>")]),
+        user: &[
+            Token("<|START_OF_TURN_TOKEN|>"), Token("<|USER_TOKEN|>"), Said,
+            Token("<|END_OF_TURN_TOKEN|>")],
+        assistant: &[
+            Token("<|START_OF_TURN_TOKEN|>"), Token("<|CHATBOT_TOKEN|>"), Said,
+            Token("<|END_OF_TURN_TOKEN|>")],
+        answer: &[Token("<|START_OF_TURN_TOKEN|>"), Token("<|CHATBOT_TOKEN|>")],
+    },
+    Family {
+        // DeepSeek Coder.
+        name: "deepseek",
+        marks: &["### Instruction:\\n", "### Response:", "<|EOT|>"],
+        not_marks: &[],
+        writes_bos: true,
+        trims: Trims::Nowhere,
+        default_system: (&["not ns.found -%}\n{{'"], "'}}"),
+        system: System::Turn(&[Said]),
+        user: &[Text("### Instruction:\n"), Said, Text("\n")],
+        assistant: &[Text("### Response:\n"), Said, Text("\n"), Mark("<|EOT|>"), Text("\n")],
+        answer: &[Text("### Response:\n")],
+    },
+    Family {
+        // DeepSeek LLM and V2.
+        name: "deepseek2",
+        marks: &["'User: ' + message['content'] + ", "'Assistant: ' + message['content'] + eos_token",
+                 "{{ 'Assistant:' }}"],
+        not_marks: &["### "],
+        writes_bos: true,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[Said, Text("\n\n")]),
+        user: &[Text("User: "), Said, Text("\n\n")],
+        assistant: &[Text("Assistant: "), Said, Eos],
+        answer: &[Text("Assistant:")],
+    },
+    Family {
+        // Granite 3.
+        name: "granite",
+        marks: &["<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>"],
+        not_marks: &["Granite", "documents"],
+        writes_bos: false,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[
+            Mark("<|start_of_role|>"), Text("system"), Mark("<|end_of_role|>"), Said,
+            Mark("<|end_of_text|>"), Text("\n")]),
+        user: &[
+            Mark("<|start_of_role|>"), Text("user"), Mark("<|end_of_role|>"), Said,
+            Mark("<|end_of_text|>"), Text("\n")],
+        assistant: &[
+            Mark("<|start_of_role|>"), Text("assistant"), Mark("<|end_of_role|>"), Said,
+            Mark("<|end_of_text|>"), Text("\n")],
+        answer: &[Mark("<|start_of_role|>"), Text("assistant"), Mark("<|end_of_role|>")],
+    },
+    Family {
+        // Falcon 3, OLMo 2.
+        name: "falcon3",
+        marks: &["'<|system|>\\n' + message['content'] + '\\n'",
+                 "'<|user|>\\n' + message['content'] + '\\n'", "+ message['content'] + eos_token",
+                 "'<|assistant|>\\n' }}"],
+        not_marks: &["tools"],
+        writes_bos: false,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[Mark("<|system|>"), Text("\n"), Said, Text("\n")]),
+        user: &[Mark("<|user|>"), Text("\n"), Said, Text("\n")],
+        assistant: &[Mark("<|assistant|>"), Text("\n"), Said, Eos, Text("\n")],
+        answer: &[Mark("<|assistant|>"), Text("\n")],
+    },
+    Family {
+        // GLM-Edge.
+        name: "glmedge",
+        marks: &["<|system|>\n{{ item['content'] }}", "<|user|>\n{{ item['content'] }}",
+                 "{% endfor %}<|assistant|>"],
+        not_marks: &[],
+        writes_bos: false,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[Mark("<|system|>"), Text("\n"), Said]),
+        user: &[Mark("<|user|>"), Text("\n"), Said],
+        assistant: &[Mark("<|assistant|>"), Text("\n"), Said],
+        answer: &[Mark("<|assistant|>")],
+    },
+    Family {
+        // Vicuna.
+        name: "vicuna",
+        marks: &["'USER: ' + message['content'] + '\n'",
+                 "'ASSISTANT: ' + message['content'] + '</s>\n'"],
+        not_marks: &[],
+        writes_bos: false,
+        trims: Trims::Nowhere,
+        default_system: NO_DEFAULT,
+        system: System::Turn(&[Said, Text("\n\n")]),
+        user: &[Text("USER: "), Said, Text("\n")],
+        assistant: &[Text("ASSISTANT: "), Said, Mark("</s>"), Text("\n")],
+        answer: &[Text("ASSISTANT:")],
     },
 ];
 
@@ -160,15 +418,21 @@ impl Family {
     /// The system prompt that a template of this family has for dialogs without one, as a string in
     /// the template has it: escaped.
     pub(super) fn default_system<'m>(&self, template: &'m [u8]) -> Option<&'m [u8]> {
-        let (before, after) = self.default_system?;
-        default_system(template, before, after)
+        let (befores, after) = self.default_system;
+        let mut found = befores
+            .iter()
+            .map(|before| default_system(template, before, after));
+        found.find_map(|text| text)
     }
 
     /// The most markers and parts that a turn has, and the most bytes of the template's own text.
     pub(super) fn turn_max(&self) -> (usize, usize) {
         let system = match self.system {
-            System::Turn(parts) => (parts.len(), text_bytes(parts)),
-            System::BeforeUser(between) => (0, between.len()),
+            System::Turn(parts) | System::TurnUnlessEmpty(parts) => {
+                (parts.len(), text_bytes(parts))
+            }
+            System::BeforeFirst(before, after) => (0, before.len() + after.len()),
+            System::BeforeLast(after) => (0, after.len()),
         };
         let turns = [self.user, self.assistant, self.answer];
         turns.iter().fold(system, |(parts, bytes), turn| {
@@ -176,29 +440,32 @@ impl Family {
         })
     }
 
-    /// Calls `write` with the pieces of a turn.
-    pub(super) fn turn<'t, const N: usize>(
+    /// Calls `write` with the pieces of a turn. `is_start`: nothing but BOS is before it.
+    pub(super) fn turn<'t>(
         &self,
         tokenizer: &Tokenizer<'_>,
         parts: &'static [Part],
-        said: [Bytes<'t>; N],
+        said: &[Bytes<'t>],
+        is_start: bool,
         write: &mut dyn FnMut(Piece<'t>),
     ) -> Result<(), ChatError> {
         let family = self.name;
         let missing = |token| ChatError::MissingToken { family, token };
-        let mut said = Some(said);
         for part in parts {
             match *part {
                 Token(text) => {
                     let id = tokenizer.special(text.as_bytes());
                     write(Piece::Token(id.ok_or(missing(text))?));
                 }
+                Mark(text) => write(match tokenizer.special(text.as_bytes()) {
+                    Some(id) => Piece::Token(id),
+                    None => Piece::Text(Bytes::plain(text.as_bytes())),
+                }),
+                Bos if is_start => {}
+                Bos => write(Piece::Token(tokenizer.bos().ok_or(missing("BOS"))?)),
                 Eos => write(Piece::Token(tokenizer.eos().ok_or(missing("EOS"))?)),
                 Text(text) => write(Piece::Text(Bytes::plain(text.as_bytes()))),
-                Said => {
-                    let said = said.take().into_iter().flatten();
-                    said.map(Piece::Text).for_each(&mut *write);
-                }
+                Said => said.iter().copied().map(Piece::Text).for_each(&mut *write),
             }
         }
         Ok(())
@@ -210,26 +477,23 @@ fn text_bytes(parts: &[Part]) -> usize {
     parts
         .iter()
         .map(|part| match part {
-            Text(text) => text.len(),
-            Token(_) | Eos | Said => 0,
+            Text(text) | Mark(text) => text.len(),
+            Token(_) | Bos | Eos | Said => 0,
         })
         .sum()
 }
 
-/// The system prompt that a template has for dialogs without one: text that stands whole in a
-/// string between `before` and a line end, and `after`.
+/// The system prompt that a template has for dialogs without one: text that stands whole in a string
+/// between `before` and `after`.
 fn default_system<'m>(template: &'m [u8], before: &str, after: &str) -> Option<&'m [u8]> {
     let mut rest = template;
     while let Some(at) = find(rest, before.as_bytes()) {
         rest = &rest[at + before.len()..];
-        let Some(text) = rest.strip_prefix(b"\n").or(rest.strip_prefix(b"\\n")) else {
-            continue;
-        };
         let mut end = 0;
-        while end < text.len() {
-            let left = &text[end..];
+        while end < rest.len() {
+            let left = &rest[end..];
             if left.starts_with(after.as_bytes()) {
-                return Some(&text[..end]);
+                return Some(&rest[..end]);
             }
             // A quote or a brace ends the string: what follows is put together from parts. And
             // stopping at the next opening keeps the time linear.

@@ -17,8 +17,8 @@ pub use error::ChatError;
 
 use crate::arena::{Forward, Open, rounded};
 use crate::gguf::Gguf;
-use crate::tokenizer::{Segment, TEXT_BYTES_MAX, Tokenizer, TokenizerError};
-use family::{Family, System};
+use crate::tokenizer::{Extent, Segment, TEXT_BYTES_MAX, Tokenizer, TokenizerError};
+use family::{Family, System, Trims};
 
 const TEMPLATE: &str = "tokenizer.chat_template";
 
@@ -82,6 +82,7 @@ enum Piece<'t> {
 }
 
 /// The bytes of a text.
+#[derive(Clone, Copy)]
 struct Bytes<'t> {
     rest: &'t [u8],
     /// Whether it stands as in a string of the template: a backslash and a character stand for
@@ -172,58 +173,62 @@ impl<'m> Chat<'m> {
         self.family.is_some()
     }
 
-    /// Bytes of the Forward scope that [`encode`](Self::encode) takes at most for a dialog of so
-    /// many messages and bytes.
-    pub fn encode_bytes(&self, messages: usize, bytes: usize) -> usize {
+    /// Bytes of the Forward scope that [`encode_dialog`](Self::encode_dialog) takes at most for a
+    /// dialog of so many messages. `texts`: that of what they say, one after another.
+    pub fn encode_bytes(&self, messages: usize, texts: Extent) -> usize {
         let (parts, turn_bytes) = self.family.map_or((0, 0), Family::turn_max);
         // The system prompt and the opening of the answer count as turns too; BOS is a token.
         let turns = messages.saturating_add(2);
         let tokens = turns.saturating_mul(parts).saturating_add(1);
-        let text = turns
+        let default_system = self.default_system.map_or(0, <[u8]>::len);
+        let own = turns
             .saturating_mul(turn_bytes)
-            .saturating_add(bytes)
-            .saturating_add(self.default_system.map_or(0, <[u8]>::len));
-        rounded(text) // the texts, end to end
+            .saturating_add(default_system);
+        let texts = texts + Extent::whole(own);
+        rounded(texts.text_bytes()) // end to end
             + 2 * rounded(tokens.saturating_mul(size_of::<u32>())) // markers and their places
-            // Every text may have a space before it, and every marker is a token.
-            + Tokenizer::encode_bytes(text.saturating_add(tokens.saturating_mul(2)))
+            + texts.encode_bytes()
     }
 
-    /// The prompt for one question, with the system prompt given or else the template's own.
+    /// The tokens of the prompt for one question, with the system prompt given or else the template's
+    /// own: a call of `sink` for each.
     ///
     /// # Errors
     /// As for [`encode_dialog`](Self::encode_dialog).
-    pub fn encode<'f>(
+    pub fn encode(
         &self,
         tokenizer: &Tokenizer<'_>,
         system: Option<&[u8]>,
         user: &[u8],
-        scratch: &Open<'f, Forward>,
-    ) -> Result<&'f mut [u32], ChatError> {
+        scratch: &Open<'_, Forward>,
+        sink: &mut dyn FnMut(u32),
+    ) -> Result<(), ChatError> {
         let user = Message {
             role: Role::User,
             text: user,
         };
         match system {
-            None => self.encode_dialog(tokenizer, &[user], scratch),
+            None => self.encode_dialog(tokenizer, &[user], scratch, sink),
             Some(text) => {
                 let role = Role::System;
-                self.encode_dialog(tokenizer, &[Message { role, text }, user], scratch)
+                self.encode_dialog(tokenizer, &[Message { role, text }, user], scratch, sink)
             }
         }
     }
 
-    /// The prompt for a dialog: its turns, then what opens the answer.
+    /// The tokens of the prompt for a dialog: its turns, then what opens the answer. `sink` is called
+    /// for each.
     ///
     /// # Errors
     /// Without a template the dialog is more than one text; a text is too long; the scope is too
     /// small.
-    pub fn encode_dialog<'f>(
+    pub fn encode_dialog(
         &self,
         tokenizer: &Tokenizer<'_>,
         messages: &[Message<'_>],
-        scratch: &Open<'f, Forward>,
-    ) -> Result<&'f mut [u32], ChatError> {
+        scratch: &Open<'_, Forward>,
+        sink: &mut dyn FnMut(u32),
+    ) -> Result<(), ChatError> {
         let (mut bytes, mut tokens) = (0, 0);
         self.render(tokenizer, messages, &mut |piece| match piece {
             Piece::Token(_) => tokens += 1,
@@ -258,7 +263,7 @@ impl<'m> Chat<'m> {
         });
         let last = ends.last().map_or(0, |&end| end as usize);
         let segments = before.chain([Segment::Text(&texts[last..])]);
-        Ok(tokenizer.encode_all(segments, scratch)?)
+        Ok(tokenizer.encode_each(segments, scratch, sink)?)
     }
 
     /// Calls `write` with the pieces of the prompt, in order.
@@ -279,38 +284,60 @@ impl<'m> Chat<'m> {
             write(Piece::Text(Bytes::plain(message.text)));
             return Ok(());
         };
-        let has_system = messages
-            .first()
-            .is_some_and(|first| first.role == Role::System);
-        if let (Some(text), System::Turn(parts), false) =
-            (self.default_system, &family.system, has_system)
-        {
-            family.turn(tokenizer, parts, [Bytes::escaped(text)], write)?;
+        let mut is_start = true;
+        let mut turn = |parts, said: &[Bytes<'t>]| {
+            let is_start = core::mem::take(&mut is_start);
+            family.turn(tokenizer, parts, said, is_start, write)
+        };
+        let own = self.default_system.filter(|_| {
+            let is_system = |first: &Message<'_>| first.role == Role::System;
+            !messages.first().is_some_and(is_system)
+        });
+        if let (Some(text), System::Turn(parts)) = (own, &family.system) {
+            turn(parts, &[Bytes::escaped(text)])?;
         }
+        let last_user = messages
+            .iter()
+            .rposition(|message| message.role == Role::User);
         // The system prompt that waits for what the user says.
         let mut waiting: Option<&[u8]> = None;
-        for message in messages {
-            let text = match family.trims {
-                true => trimmed(message.text),
-                false => message.text,
+        for (at, message) in messages.iter().enumerate() {
+            let text = match (family.trims, message.role) {
+                (Trims::Everywhere, _)
+                | (Trims::Dialog | Trims::Joined, Role::User | Role::Assistant)
+                | (Trims::Answers, Role::Assistant) => trimmed(message.text),
+                _ => message.text,
             };
-            let parts = match (message.role, &family.system) {
-                (Role::System, System::BeforeUser(_)) => {
-                    waiting = Some(message.text); // which Gemma does not trim
-                    continue;
+            match (message.role, &family.system) {
+                (Role::System, System::Turn(parts)) => turn(parts, &[Bytes::plain(text)])?,
+                (Role::System, System::TurnUnlessEmpty(_)) if text.is_empty() => {}
+                (Role::System, System::TurnUnlessEmpty(parts)) => {
+                    turn(parts, &[Bytes::plain(text)])?;
                 }
-                (Role::System, System::Turn(parts)) => parts,
-                (Role::User, System::BeforeUser(between)) if waiting.is_some() => {
-                    let said = [waiting.take().unwrap_or_default(), between.as_bytes(), text];
-                    family.turn(tokenizer, family.user, said.map(Bytes::plain), write)?;
-                    continue;
+                (Role::System, _) => waiting = Some(text),
+                (Role::User, System::BeforeFirst(before, after)) if waiting.is_some() => {
+                    let system = waiting.take().unwrap_or_default();
+                    let said = match family.trims {
+                        Trims::Joined => message.text.trim_ascii_end(),
+                        _ => text,
+                    };
+                    let after = match (family.trims, said) {
+                        (Trims::Joined, b"") => after.trim_end(),
+                        _ => after,
+                    };
+                    let said = [before.as_bytes(), system, after.as_bytes(), said];
+                    turn(family.user, &said.map(Bytes::plain))?;
                 }
-                (Role::User, _) => family.user,
-                (Role::Assistant, _) => family.assistant,
-            };
-            family.turn(tokenizer, parts, [Bytes::plain(text)], write)?;
+                (Role::User, System::BeforeLast(after)) if Some(at) == last_user => {
+                    let system = waiting.take().map(|system| [system, after.as_bytes()]);
+                    let [system, after] = system.unwrap_or_default();
+                    turn(family.user, &[system, after, text].map(Bytes::plain))?;
+                }
+                (Role::User, _) => turn(family.user, &[Bytes::plain(text)])?,
+                (Role::Assistant, _) => turn(family.assistant, &[Bytes::plain(text)])?,
+            }
         }
-        family.turn(tokenizer, family.answer, [], write)
+        turn(family.answer, &[])
     }
 }
 

@@ -7,9 +7,9 @@ use crate::options::Options;
 use crate::output::Output;
 use crate::prompt;
 use crate::sys;
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::{Extent, Segment, Tokenizer};
 
-/// The ids of a text, one a line, or its pieces.
+/// The ids of a text, one a line, or its pieces. The model's file needs no weights.
 ///
 /// # Errors
 /// The vocabulary cannot be used, or stdout is closed.
@@ -17,24 +17,41 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let ModelFile { gguf, .. } = ModelFile::open(options)?;
     let text = prompt::read(options)?;
     let index = Tokenizer::bytes(&gguf)?;
-    let block = sys::reserve(arena::rounded(index) + Tokenizer::encode_bytes(text.len()))
-        .map_err(Error::System)?;
+    let scratch = Extent::of(&gguf, text)?.encode_bytes();
+    let block = sys::reserve(arena::rounded(index) + scratch).map_err(Error::System)?;
     let (model, _, mut forward) = arena::split(block, index, 0)?;
     let tokenizer = Tokenizer::new(&gguf, &model.open_once())?;
-    let scratch = forward.open();
-    let ids = tokenizer.encode(text, &scratch)?;
-    let bos = tokenizer
+    let segment = match options.special {
+        true => Segment::Marked(text),
+        false => Segment::Text(text),
+    };
+    let mut bos = tokenizer
         .bos()
         .filter(|_| options.bos && tokenizer.adds_bos());
     let mut out = Output::default();
-    for id in bos.into_iter().chain(ids.iter().copied()) {
-        match options.ids {
-            true => out.print(format_args!("{id}\n"))?,
+    let mut written = Ok(());
+    let mut print = |id: u32| {
+        let line = match options.ids {
+            true => out.print(format_args!("{id}\n")),
             false => {
                 let text = tokenizer.text(id).escape_ascii();
-                out.print(format_args!("{id:>6} '{text}'\n"))?;
+                out.print(format_args!("{id:>6} '{text}'\n"))
             }
+        };
+        written = core::mem::replace(&mut written, Ok(())).and(line);
+    };
+    let scratch = forward.open();
+    let segments = core::iter::once(segment);
+    tokenizer.encode_each(segments, &scratch, &mut |id| {
+        // It stands once, also where the text brings it.
+        if let Some(bos) = bos.take().filter(|&bos| bos != id) {
+            print(bos);
         }
+        print(id);
+    })?;
+    if let Some(bos) = bos {
+        print(bos);
     }
+    written?;
     out.flush()
 }

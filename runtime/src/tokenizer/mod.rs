@@ -3,18 +3,23 @@
 //! Two kinds of vocabulary are known: byte-level BPE (`gpt2`, see `byte_bpe`) and SentencePiece BPE
 //! (`llama`, see `sentencepiece`). Both give the ids that the reference, llama.cpp, gives. The file
 //! is not trusted: whatever of it is used is checked by [`Tokenizer::new`], after which nothing
-//! fails but for want of memory. A text is any bytes; it takes `n log n` time and constant stack.
+//! fails but for want of memory. A text is any bytes; it takes `n log n` time, constant stack, and
+//! memory for its longest word ([`Extent`]).
 //!
-//! A text never becomes a control token, whatever it says: those come from templates alone
-//! ([`crate::chat`]). Nothing here adds BOS; [`Tokenizer::adds_bos`] says if a prompt wants it.
+//! A text never becomes a control token, whatever it says: those come from templates
+//! ([`crate::chat`]), and from a text that is said to have them ([`Segment::Marked`]). Nothing here
+//! adds BOS; [`Tokenizer::adds_bos`] says if a prompt wants it. As in the reference, no text is
+//! normalised, whatever its model was trained with.
 //!
-//! The way of a text: `user` cuts out user-defined tokens, `pretokenize` cuts what is between them
-//! into words, `merge` joins the parts of each word. The way back: `decode` gives the bytes of a
+//! The way of a text: `markers` cuts out user-defined tokens, `pretokenize` cuts what is between
+//! them into words, `merge` joins the parts of each word. The way back: `decode` gives the bytes of a
 //! token, `stream` holds back what is not whole.
 
 mod byte_bpe;
 mod decode;
 mod error;
+mod extent;
+mod markers;
 mod merge;
 mod pretokenize;
 mod sentencepiece;
@@ -24,31 +29,29 @@ mod splits;
 mod stream;
 mod unicode;
 mod unicode_table;
-mod user;
 mod vocab;
 
 pub use byte_bpe::MERGES_MAX;
 pub use decode::TokenBytes;
 pub use error::TokenizerError;
+pub use extent::Extent;
 pub use stream::{Flow, STOP_BYTES_MAX, STOPS_MAX, StopError, TextStream};
 pub use vocab::{TOKEN_BYTES_MAX, TOKENS_MAX, TokenKind};
 
-use crate::arena::{Forward, Model, Open, rounded};
+use crate::arena::{Forward, Model, Open};
 use crate::gguf::{Gguf, Name};
 use byte_bpe::ByteBpe;
+use markers::Marks;
 use merge::Merger;
 use pretokenize::{Pretokenizer, Words};
 use sentencepiece::SentencePiece;
 use special::{Defaults, Specials};
-use user::Marks;
 use vocab::{Vocab, VocabBuilder};
 
 /// Bytes that a text may have, so that a `u32` reaches all of it with its spaces written out.
 pub const TEXT_BYTES_MAX: usize = 1 << 30;
-/// Bytes that one byte of a text can become: U+FFFD and U+2581 have three.
-const EXPANSION: usize = 3;
-
 const MODEL: &str = "tokenizer.ggml.model";
+const MODEL_NAME: &str = "general.name";
 
 /// The vocabulary of a file, ready to use.
 #[derive(Clone)]
@@ -57,6 +60,8 @@ pub struct Tokenizer<'m> {
     kind: Kind<'m>,
     specials: Specials,
     lacks_pretokenizer: bool,
+    /// Whether white space after a marker is left out.
+    strips: bool,
 }
 
 /// How a word becomes tokens.
@@ -77,6 +82,8 @@ enum Family {
 pub enum Segment<'t> {
     /// Text, tokenised by itself.
     Text(&'t [u8]),
+    /// Text in which the texts of control tokens stand for these.
+    Marked(&'t [u8]),
     /// A token that stands for itself.
     Token(u32),
 }
@@ -126,6 +133,7 @@ impl<'m> Tokenizer<'m> {
             vocab,
             kind,
             specials,
+            strips: gguf.string(MODEL_NAME)?.is_some_and(is_phi3),
         })
     }
 
@@ -185,54 +193,11 @@ impl<'m> Tokenizer<'m> {
         self.vocab.find(text.iter().copied()).filter(is_special)
     }
 
-    /// Tokens that a text of so many bytes has at most.
-    pub fn tokens_max(text_bytes: usize) -> usize {
-        text_bytes.min(TEXT_BYTES_MAX) * EXPANSION + EXPANSION
-    }
-
-    /// Bytes of the Forward scope that [`encode`](Self::encode) takes at most for a text of so many
-    /// bytes. It takes less for almost every text: what counts is the longest word.
-    pub fn encode_bytes(text_bytes: usize) -> usize {
-        let expanded = Self::tokens_max(text_bytes); // a token has at least a byte
-        Self::scratch_bytes(text_bytes, expanded) + rounded(expanded * size_of::<u32>())
-    }
-
-    /// The tokens of a text.
-    ///
-    /// # Errors
-    /// The text is longer than [`TEXT_BYTES_MAX`], or the scope is too small.
-    pub fn encode<'f>(
-        &self,
-        text: &[u8],
-        scratch: &Open<'f, Forward>,
-    ) -> Result<&'f mut [u32], TokenizerError> {
-        self.encode_all([Segment::Text(text)].into_iter(), scratch)
-    }
-
-    /// The tokens of a prompt, one segment after another.
+    /// The tokens of a prompt, one segment after another: a call for each, so that a reader keeps no
+    /// more of them than it has room for.
     ///
     /// # Errors
     /// A text is longer than [`TEXT_BYTES_MAX`], or the scope is too small.
-    pub fn encode_all<'t, 'f>(
-        &self,
-        segments: impl Iterator<Item = Segment<'t>> + Clone,
-        scratch: &Open<'f, Forward>,
-    ) -> Result<&'f mut [u32], TokenizerError> {
-        let mut encoder = Encoder::new(self, segments.clone(), scratch)?;
-        let ids = scratch.alloc::<u32>(encoder.ids_max)?;
-        let mut count = 0;
-        encoder.run(segments, &mut |id| {
-            ids[count] = id;
-            count += 1;
-        });
-        Ok(&mut ids[..count])
-    }
-
-    /// As [`encode_all`](Self::encode_all), with a call for each token instead of a slice of them:
-    /// for a reader that keeps no more than its context holds.
-    ///
-    /// # Errors
-    /// As for [`encode_all`](Self::encode_all).
     pub fn encode_each<'t>(
         &self,
         segments: impl Iterator<Item = Segment<'t>> + Clone,
@@ -262,11 +227,6 @@ impl<'m> Tokenizer<'m> {
         })
     }
 
-    /// Bytes of the Forward scope for an [`Encoder`].
-    fn scratch_bytes(longest_text: usize, longest_word: usize) -> usize {
-        Marks::bytes(longest_text) + Merger::bytes(longest_word) + rounded(longest_word)
-    }
-
     /// Cuts segments up: calls `visit` with each word and token, in order.
     fn visit<'t>(
         &self,
@@ -274,24 +234,46 @@ impl<'m> Tokenizer<'m> {
         marks: &mut Marks<'_>,
         visit: &mut dyn FnMut(Piece<'t>),
     ) {
-        let splits = match self.kind {
-            Kind::ByteBpe(model) => model.pretokenizer().splits,
-            Kind::SentencePiece(model) => model.splits,
-        };
+        let mut strips = false;
         let mut visit_part = |part: Segment<'t>| match part {
-            Segment::Token(id) => visit(Piece::Token(id)),
-            Segment::Text(text) => {
-                for (at, word) in Words::new(splits, text).enumerate() {
-                    visit(Piece::Word(word, at == 0));
-                }
+            Segment::Token(id) => {
+                strips = self.strips_after(id);
+                visit(Piece::Token(id));
+            }
+            Segment::Text(text) | Segment::Marked(text) => {
+                let is_kept = |byte: &u8| !matches!(byte, 9..=13 | b' ');
+                let start = match core::mem::take(&mut strips) {
+                    true => text.iter().position(is_kept).unwrap_or(text.len()),
+                    false => 0,
+                };
+                self.words(&text[start..], visit);
             }
         };
         for segment in segments {
             match segment {
                 Segment::Token(_) => visit_part(segment),
-                Segment::Text(text) => marks.partition(&self.vocab, text, &mut visit_part),
+                Segment::Text(text) => marks.partition(&self.vocab, text, false, &mut visit_part),
+                Segment::Marked(text) => marks.partition(&self.vocab, text, true, &mut visit_part),
             }
         }
+    }
+
+    /// Calls `visit` with each word of a text without markers.
+    fn words<'t>(&self, text: &'t [u8], visit: &mut dyn FnMut(Piece<'t>)) {
+        let visit = |(at, word)| visit(Piece::Word(word, at == 0));
+        match self.kind {
+            Kind::ByteBpe(model) => Words::new(model.pretokenizer().splits, text)
+                .enumerate()
+                .for_each(visit),
+            Kind::SentencePiece(model) => model.words(text).enumerate().for_each(visit),
+        }
+    }
+
+    /// Whether white space after a token is left out: for Phi-3, after a marker but for three (in
+    /// the reference by the model's name, since files do not say so).
+    fn strips_after(&self, id: u32) -> bool {
+        let keeps: [&[u8]; 3] = [b"<unk>", b"<s>", b"<|endoftext|>"];
+        self.strips && !keeps.contains(&self.text(id))
     }
 
     /// Bytes of a word as it is merged.
@@ -343,8 +325,6 @@ struct Encoder<'a, 'm, 'f> {
     merger: Merger<'f>,
     /// A word with its spaces written out.
     buffer: &'f mut [u8],
-    /// Tokens that the prompt has at most.
-    ids_max: usize,
 }
 
 impl<'a, 'm, 'f> Encoder<'a, 'm, 'f> {
@@ -354,7 +334,7 @@ impl<'a, 'm, 'f> Encoder<'a, 'm, 'f> {
         scratch: &Open<'f, Forward>,
     ) -> Result<Self, TokenizerError> {
         let texts = segments.clone().map(|segment| match segment {
-            Segment::Text(text) => text.len(),
+            Segment::Text(text) | Segment::Marked(text) => text.len(),
             Segment::Token(_) => 0,
         });
         let longest_text = texts.max().unwrap_or(0);
@@ -364,13 +344,10 @@ impl<'a, 'm, 'f> Encoder<'a, 'm, 'f> {
             });
         }
         let mut marks = Marks::new(longest_text, scratch)?;
-        let (mut longest_word, mut ids_max) = (0, 0);
-        tokenizer.visit(segments, &mut marks, &mut |piece| match piece {
-            Piece::Token(_) => ids_max += 1,
-            Piece::Word(word, is_first) => {
-                let bytes = tokenizer.word_bytes(word, is_first);
-                longest_word = longest_word.max(bytes);
-                ids_max += bytes;
+        let mut longest_word = 0;
+        tokenizer.visit(segments, &mut marks, &mut |piece| {
+            if let Piece::Word(word, is_first) = piece {
+                longest_word = longest_word.max(tokenizer.word_bytes(word, is_first));
             }
         });
         Ok(Encoder {
@@ -378,7 +355,6 @@ impl<'a, 'm, 'f> Encoder<'a, 'm, 'f> {
             marks,
             merger: Merger::new(longest_word, scratch)?,
             buffer: scratch.alloc(longest_word)?,
-            ids_max,
         })
     }
 
@@ -406,4 +382,13 @@ impl<'a, 'm, 'f> Encoder<'a, 'm, 'f> {
             },
         );
     }
+}
+
+/// Whether a model's name is one of Phi-3, as the reference tells it.
+fn is_phi3(name: &[u8]) -> bool {
+    let is = |part: &[u8]| part.eq_ignore_ascii_case(b"phi3");
+    name.windows(4).any(is)
+        || name
+            .windows(5)
+            .any(|part| part.eq_ignore_ascii_case(b"phi-3"))
 }

@@ -3,9 +3,8 @@
 //! The reference states each as a list of regular expressions; each expression cuts the pieces of
 //! the one before it. Here an expression is a [`Split`], a scanner in [`splits`](super::splits).
 //!
-//! Each of them cuts before a space that follows something else, and between a line end and what is
-//! no white space: a word never reaches across a [`joint`]. So how much memory a text's words take
-//! can be told before there is a vocabulary.
+//! All of them cut between a line end and what is no white space, and most before a space that
+//! follows something else; on that `extent` relies.
 
 use super::splits::*;
 
@@ -15,9 +14,11 @@ const SPLITS_MAX: usize = 6;
 /// How a vocabulary cuts a text into words.
 pub(super) struct Pretokenizer {
     /// The names in `tokenizer.ggml.pre` that ask for it.
-    names: &'static [&'static str],
+    pub(super) names: &'static [&'static str],
     /// Each cuts the pieces of the one before it.
     pub(super) splits: &'static [Split],
+    /// Whether no word has a space after something that is no white space.
+    pub(super) cuts_spaces: bool,
     /// Whether a word that is a token is taken as it is, without merging.
     pub(super) whole_words: bool,
     /// Whether BOS is added where the file does not say (`add_bos_token`).
@@ -26,87 +27,87 @@ pub(super) struct Pretokenizer {
 
 /// Those that are known (llama.cpp, `llama_vocab::impl::load` and `llm_tokenizer_bpe`).
 #[rustfmt::skip]
-static PRETOKENIZERS: [Pretokenizer; 15] = [
+pub(super) static PRETOKENIZERS: [Pretokenizer; 15] = [
     Pretokenizer {
         names: &["default"],
         splits: &[punctuation_apart, gpt2, numbers_apart, three_digits_apart],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: true, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["falcon"],
         splits: &[punctuation_and_backtick_apart, gpt2, three_digits_apart],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: true, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["gpt-2", "phi-2", "mpt", "olmo", "jais", "exaone4", "gigachat", "mellum",
                  "modern-bert", "trillion", "granite-docling", "a.x-4.0"],
         splits: &[gpt2],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: true, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone",
                  "minerva-7b", "mellum2"],
         splits: &[each_number_apart, gpt2],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: true, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0",
                  "lfm2"],
         splits: &[llama3],
-        whole_words: true, adds_bos: true,
+        cuts_spaces: true, whole_words: true, adds_bos: true,
     },
     Pretokenizer {
         names: &["dbrx", "smaug-bpe", "chatglm-bpe"],
         splits: &[llama3],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: true, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["glm4", "glm5"],
         splits: &[llama3],
-        whole_words: true, adds_bos: false,
+        cuts_spaces: true, whole_words: true, adds_bos: false,
     },
     Pretokenizer {
         names: &["minicpm5"],
         splits: &[three_numbers_apart, llama3],
-        whole_words: true, adds_bos: false,
+        cuts_spaces: true, whole_words: true, adds_bos: false,
     },
     Pretokenizer {
         names: &["qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "hunyuan", "solar-open",
                  "grok-2", "kormo", "bailingmoe", "bailingmoe2", "llada-moe"],
         splits: &[qwen2],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: true, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["qwen35"],
         splits: &[qwen35],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: true, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["tekken"],
         splits: &[tekken],
-        whole_words: true, adds_bos: true,
+        cuts_spaces: true, whole_words: true, adds_bos: true,
     },
     Pretokenizer {
         names: &["gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"],
         splits: &[gpt4o],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: true, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["deepseek-v3", "hunyuan-dense", "hy_v4", "joyai-llm"],
         splits: &[three_numbers_apart, ideographs_and_kana_apart, deepseek3],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: true, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["deepseek-llm"],
         splits: &[line_ends_apart, deepseek_letters, deepseek_punctuation, last_spaces_apart,
                   cjk_apart, numbers_apart],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: false, whole_words: false, adds_bos: false,
     },
     Pretokenizer {
         names: &["deepseek-coder"],
         splits: &[line_ends_apart, spaced_letters, spaced_punctuation, cjk_apart,
                   each_number_apart],
-        whole_words: false, adds_bos: false,
+        cuts_spaces: false, whole_words: false, adds_bos: false,
     },
 ];
 

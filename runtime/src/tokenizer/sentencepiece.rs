@@ -5,15 +5,15 @@
 //! Two neighbours may be joined if a token has their text; the best score goes first. What is no
 //! token in the end is spelled in byte tokens; a byte without one becomes the unknown token.
 //!
-//! The reference merges a whole text at once. If no token has a U+2581 after something else, then
-//! no merge crosses from a word to the space before the next, and the words can be merged one by
-//! one with the same result and a word's memory; else the text is one word here too.
+//! The reference merges a whole text at once. But no merge crosses from a byte to a space if no token
+//! has U+2581 after that byte, nor from a line end to another byte if no token has these two; so
+//! texts are cut there ([`Cuts`]), and the words merged one by one with the same result and a word's
+//! memory.
 
 use super::error::TokenizerError;
 use super::merge::{Merge, Merger, NONE, Pairs, Symbol};
-use super::splits::Split;
 use super::unicode::len_by_lead;
-use super::vocab::{TokenKind, Vocab, check_length};
+use super::vocab::{ByteSet, TokenKind, Vocab, check_length, tokens};
 use crate::arena::{Model, Open, rounded};
 use crate::gguf::{Gguf, GgufError, Name};
 
@@ -33,8 +33,48 @@ pub(super) struct SentencePiece<'m> {
     byte_ids: &'m [u32],
     /// Whether a space is put before a text.
     pub(super) adds_space: bool,
-    /// How a text is cut into words.
-    pub(super) splits: &'static [Split],
+    /// Where a text is cut into words.
+    cuts: Cuts,
+}
+
+/// Where no merge crosses.
+#[derive(Clone, Copy)]
+pub(super) struct Cuts {
+    /// The bytes that some token has before a U+2581.
+    before_space: ByteSet,
+    /// Whether no token has a line end before something else.
+    at_line_ends: bool,
+}
+
+impl Cuts {
+    /// Those of the vocabulary in a file.
+    pub(super) fn of(gguf: &Gguf<'_>) -> Result<Self, TokenizerError> {
+        let mut cuts = Cuts {
+            before_space: ByteSet::default(),
+            at_line_ends: true,
+        };
+        let texts = tokens(gguf)?.strings();
+        texts.into_iter().flatten().for_each(|text| cuts.add(text));
+        Ok(cuts)
+    }
+
+    /// Takes note of what a token joins.
+    fn add(&mut self, text: &[u8]) {
+        let mut rest = text;
+        // The byte before, unless it ends a U+2581.
+        let mut before = None;
+        while let [byte, after @ ..] = rest {
+            if let Some(after) = rest.strip_prefix(SPACE) {
+                if let Some(before) = before {
+                    self.before_space.insert(before);
+                }
+                (rest, before) = (after, None);
+                continue;
+            }
+            self.at_line_ends &= before != Some(b'\n') || *byte == b'\n';
+            (rest, before) = (after, Some(*byte));
+        }
+    }
 }
 
 impl<'m> SentencePiece<'m> {
@@ -65,13 +105,17 @@ impl<'m> SentencePiece<'m> {
         for (byte, id) in (0..=u8::MAX).zip(byte_ids.iter_mut()) {
             *id = byte_token(vocab, byte).or(unknown).unwrap_or(NONE);
         }
-        let words_are_apart = (0..vocab.len() as u32).all(|id| !has_inner_space(vocab.text(id)));
         Ok(SentencePiece {
             scores: scores.raw(),
             byte_ids,
             adds_space: gguf.bool(ADDS_SPACE)?.unwrap_or(true),
-            splits: if words_are_apart { &[word] } else { &[whole] },
+            cuts: Cuts::of(gguf)?,
         })
+    }
+
+    /// The words of a text.
+    pub(super) fn words<'t>(&self, text: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
+        sentence_words(self.cuts, text)
     }
 
     /// Bytes that a word has once its spaces are written out. `is_first`: it starts a text.
@@ -181,20 +225,35 @@ fn space_len(text: &[u8]) -> usize {
     }
 }
 
-/// A run of spaces and what follows up to the next space.
-fn word(text: &[u8]) -> usize {
+/// A text, cut where no merge crosses.
+pub(super) fn sentence_words(cuts: Cuts, text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = text;
+    core::iter::from_fn(move || {
+        let (word, after) = rest.split_at(word(cuts, rest));
+        rest = after;
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+/// Bytes of the first word: up to the next cut.
+fn word(cuts: Cuts, text: &[u8]) -> usize {
     let mut at = 0;
-    let mut is_leading = true;
+    // The byte before, unless it ends a space.
+    let mut before = None;
     while at < text.len() {
         let space = space_len(&text[at..]);
+        let is_cut = before.is_some_and(|before| match space {
+            0 => before == b'\n' && text[at] != b'\n' && cuts.at_line_ends,
+            _ => !cuts.before_space.has(before),
+        });
+        if is_cut {
+            return at;
+        }
         if space > 0 {
-            if !is_leading {
-                return at;
-            }
             at += space;
+            before = None;
             continue;
         }
-        is_leading = false;
         let len = len_by_lead(text[at]).min(text.len() - at);
         if text[at + 1..at + len].contains(&b' ') {
             // The lead byte of a character that is cut off takes in bytes of the U+2581 after it,
@@ -202,27 +261,9 @@ fn word(text: &[u8]) -> usize {
             return text.len();
         }
         at += len;
+        before = Some(text[at - 1]);
     }
     at
-}
-
-fn whole(text: &[u8]) -> usize {
-    text.len()
-}
-
-/// Whether a U+2581 comes after something else.
-fn has_inner_space(text: &[u8]) -> bool {
-    let mut at = 0;
-    let mut was_space = true;
-    while at < text.len() {
-        let is_space = text[at..].starts_with(SPACE);
-        if is_space && !was_space {
-            return true;
-        }
-        was_space = is_space;
-        at += if is_space { SPACE.len() } else { 1 };
-    }
-    false
 }
 
 /// The token of a byte: `<0xHH>` or, as the reference has it, the byte itself.
@@ -238,7 +279,7 @@ fn byte_token(vocab: &Vocab<'_>, byte: u8) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NONE, has_inner_space, rank_of, word};
+    use super::{ByteSet, Cuts, NONE, rank_of, word};
 
     #[test]
     fn ranks_are_the_scores_turned_round() {
@@ -257,25 +298,32 @@ mod tests {
         assert!(rank_of(f32::NEG_INFINITY) < NONE);
     }
 
+    fn cuts(tokens: &[&str]) -> Cuts {
+        let mut cuts = Cuts {
+            before_space: ByteSet::default(),
+            at_line_ends: true,
+        };
+        tokens.iter().for_each(|text| cuts.add(text.as_bytes()));
+        cuts
+    }
+
     #[test]
-    fn word_ends_before_the_next_space() {
-        assert_eq!(word(b"a b"), 1);
-        assert_eq!(word(b"  a b"), 3);
-        assert_eq!(word("\u{2581} ab\u{2581}".as_bytes()), 6);
-        assert_eq!(word(b"   "), 3);
-        assert_eq!(word("\u{e9}t\u{e9} b".as_bytes()), 5);
+    fn word_ends_where_no_token_reaches_across() {
+        let apart = cuts(&["\u{2581}a", "\u{2581}\u{2581}", "\n\n", "ab"]);
+        assert_eq!(word(apart, b"a b"), 1);
+        assert_eq!(word(apart, b"  a b"), 3);
+        assert_eq!(word(apart, "\u{2581} ab\u{2581}".as_bytes()), 6);
+        assert_eq!(word(apart, b"   "), 3);
+        assert_eq!(word(apart, "\u{e9}t\u{e9} b".as_bytes()), 5);
+        assert_eq!(word(apart, b"a\n\nb"), 3);
+        let joined = cuts(&[">\u{2581}<", "\nx"]);
+        assert_eq!(word(joined, b"a> <b c"), 5);
+        assert_eq!(word(joined, b"\nx"), 2);
     }
 
     #[test]
     fn word_with_a_cut_off_character_before_a_space_is_the_rest() {
-        assert_eq!(word(b"a\xF0 b c"), 6);
-        assert_eq!(word(b"\xC3"), 1);
-    }
-
-    #[test]
-    fn inner_space_is_one_after_something_else() {
-        let has = |text: &str| has_inner_space(text.as_bytes());
-        assert!(!has("") && !has("a") && !has("\u{2581}a") && !has("\u{2581}\u{2581}"));
-        assert!(has("a\u{2581}") && has("\u{2581}a\u{2581}b"));
+        assert_eq!(word(cuts(&[]), b"a\xF0 b c"), 6);
+        assert_eq!(word(cuts(&[]), b"\xC3"), 1);
     }
 }

@@ -5,8 +5,8 @@
 //! text is longer than [`TOKEN_BYTES_MAX`]. Which token ends an answer is decided in `special`.
 
 use super::error::TokenizerError;
+use super::markers::Markers;
 use super::slots::{INDEX_MAX, Slots, SlotsBuilder, slots_for, text_hash};
-use super::user::UserTokens;
 use crate::arena::{Model, Open, rounded};
 use crate::gguf::{Array, Gguf, GgufError, Name};
 
@@ -52,6 +52,30 @@ impl TokenKind {
             _ => TokenKind::Undefined,
         }
     }
+
+    /// Whether such a token is cut out of a text before anything else: a user-defined one always,
+    /// one that shows nothing if that is asked for.
+    pub(super) fn is_marker(self, with_specials: bool) -> bool {
+        match self {
+            TokenKind::UserDefined => true,
+            TokenKind::Control | TokenKind::Unknown => with_specials,
+            _ => false,
+        }
+    }
+}
+
+/// A set of small numbers, a bit each.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ByteSet([u64; 4]);
+
+impl ByteSet {
+    pub(super) fn insert(&mut self, byte: u8) {
+        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    pub(super) fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
+    }
 }
 
 /// The tokens of a file.
@@ -65,8 +89,10 @@ pub(super) struct Vocab<'m> {
     kinds: &'m [u8],
     /// Ids by text.
     texts: Slots<'m>,
-    /// The tokens that are found in the text before anything else.
-    pub(super) user: UserTokens,
+    /// The user-defined tokens.
+    user: Markers,
+    /// The control tokens and the unknown one too.
+    special: Markers,
     /// Bytes of the longest text.
     pub(super) longest: usize,
 }
@@ -147,21 +173,18 @@ impl<'m> VocabBuilder<'m> {
             starts: self.starts,
             kinds: self.kinds,
             texts: self.texts,
-            user: UserTokens::default(),
+            user: Markers::default(),
+            special: Markers::default(),
             longest: self.longest,
         };
-        let mut user = UserTokens::default();
-        for id in 0..vocab.len() as u32 {
-            match vocab.kind(id) {
-                TokenKind::UserDefined => user.add(id, vocab.text(id))?,
-                TokenKind::Byte if byte_of_name(vocab.text(id)).is_none() => {
-                    return Err(TokenizerError::BadByteToken { id });
-                }
-                _ => {}
-            }
+        vocab.user = Markers::of(&vocab, false)?;
+        vocab.special = Markers::of(&vocab, true)?;
+        let is_bad =
+            |&id: &u32| vocab.kind(id) == TokenKind::Byte && byte_of_name(vocab.text(id)).is_none();
+        match (0..vocab.len() as u32).find(is_bad) {
+            Some(id) => Err(TokenizerError::BadByteToken { id }),
+            None => Ok(vocab),
         }
-        vocab.user = user;
-        Ok(vocab)
     }
 }
 
@@ -211,10 +234,18 @@ impl<'m> Vocab<'m> {
         self.find(text).filter(|&id| self.is_textual(id))
     }
 
-    /// The user-defined token with that text.
-    pub(super) fn find_user(&self, text: &[u8]) -> Option<u32> {
+    /// What the tokens look like that [`find_marker`](Self::find_marker) finds.
+    pub(super) fn markers(&self, with_specials: bool) -> &Markers {
+        match with_specials {
+            true => &self.special,
+            false => &self.user,
+        }
+    }
+
+    /// The token with that text, if it is cut out of a text before anything else.
+    pub(super) fn find_marker(&self, text: &[u8], with_specials: bool) -> Option<u32> {
         self.find(text.iter().copied())
-            .filter(|&id| self.kind(id) == TokenKind::UserDefined)
+            .filter(|&id| self.kind(id).is_marker(with_specials))
     }
 }
 
@@ -241,7 +272,8 @@ fn text_at(strings: &[u8], start: u32) -> &[u8] {
         .unwrap_or_default() // cannot be: the array was checked whole
 }
 
-fn tokens<'m>(gguf: &Gguf<'m>) -> Result<Array<'m>, TokenizerError> {
+/// The texts of the tokens.
+pub(super) fn tokens<'m>(gguf: &Gguf<'m>) -> Result<Array<'m>, TokenizerError> {
     let tokens = string_array(gguf, TOKENS)?;
     match tokens.len() {
         1..=TOKENS_MAX => Ok(tokens),

@@ -1,58 +1,56 @@
-//! User-defined tokens: texts that are cut out of a text before it is tokenised.
+//! Markers: tokens that are cut out of a text before it is tokenised. In any text these are the
+//! user-defined ones; control tokens and the unknown one count only where that is asked for.
 //!
 //! As in the reference (`tokenizer_st_partition`), longer ones are cut out first, wherever they
 //! are, and each from left to right. Where two of one length overlap in a text, the reference takes
-//! the one its sort happened to put first; here it is the leftmost. White space around a token
-//! stays, also where the reference takes it off for one model by name (Phi-3).
+//! the one its sort happened to put first; here it is the leftmost.
 //!
 //! Time is the length of the text times the sum of the different lengths, each at most 255: a factor
-//! that no file can push further. Nothing is done for a text without any byte that a user-defined
-//! token starts with, and little where few of its bytes are one.
+//! that no file can push further. Nothing is done for a text without any byte that a marker starts
+//! with, and little where few of its bytes are one.
 
 use super::Segment;
 use super::error::TokenizerError;
-use super::vocab::Vocab;
+use super::vocab::{ByteSet, TokenKind, Vocab};
 use crate::arena::{ArenaError, Forward, Open, rounded};
 
-/// Bytes that the text of a user-defined token may have.
+/// Bytes that the text of a user-defined token may have. A longer control token is found nowhere.
 const USER_TOKEN_BYTES_MAX: usize = 255;
 
-/// A set of small numbers, a bit each.
+/// What some markers look like.
 #[derive(Clone, Copy, Default)]
-struct ByteSet([u64; 4]);
-
-impl ByteSet {
-    fn insert(&mut self, byte: u8) {
-        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
-    }
-
-    fn has(&self, byte: u8) -> bool {
-        self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1
-    }
-}
-
-/// What the user-defined tokens look like.
-#[derive(Clone, Copy, Default)]
-pub(super) struct UserTokens {
+pub(super) struct Markers {
     /// Their lengths in bytes.
     lengths: ByteSet,
     /// Their first bytes.
     firsts: ByteSet,
 }
 
-impl UserTokens {
-    pub(super) fn add(&mut self, id: u32, text: &[u8]) -> Result<(), TokenizerError> {
-        let (Some(&first), bytes) = (text.first(), text.len()) else {
-            return Ok(()); // an empty text is found nowhere
-        };
-        let length = u8::try_from(bytes).map_err(|_| TokenizerError::TokenTooLong {
-            id,
-            bytes,
-            limit: USER_TOKEN_BYTES_MAX,
-        })?;
-        self.lengths.insert(length);
-        self.firsts.insert(first);
-        Ok(())
+impl Markers {
+    /// Those of a vocabulary: user-defined ones and, if `with_specials`, the others.
+    pub(super) fn of(vocab: &Vocab<'_>, with_specials: bool) -> Result<Self, TokenizerError> {
+        let mut markers = Markers::default();
+        for id in 0..vocab.len() as u32 {
+            let (kind, text) = (vocab.kind(id), vocab.text(id));
+            let (true, Some(&first)) = (kind.is_marker(with_specials), text.first()) else {
+                continue; // an empty text is found nowhere
+            };
+            match u8::try_from(text.len()) {
+                Ok(length) => {
+                    markers.lengths.insert(length);
+                    markers.firsts.insert(first);
+                }
+                Err(_) if kind == TokenKind::UserDefined => {
+                    return Err(TokenizerError::TokenTooLong {
+                        id,
+                        bytes: text.len(),
+                        limit: USER_TOKEN_BYTES_MAX,
+                    });
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(markers)
     }
 
     /// Whether a text may hold one.
@@ -69,7 +67,7 @@ impl UserTokens {
     }
 }
 
-/// Where the user-defined tokens of a text are: a bit for each of its bytes, twice.
+/// Where the markers of a text are: a bit for each of its bytes, twice.
 pub(super) struct Marks<'f> {
     /// Bytes that belong to a token.
     taken: &'f mut [u64],
@@ -92,24 +90,28 @@ impl<'f> Marks<'f> {
         })
     }
 
-    /// Cuts `text` up: calls `visit` with what is between the tokens and with the tokens, in order.
+    /// Cuts `text` up: calls `visit` with what is between the markers and with these, in order.
     pub(super) fn partition<'t>(
         &mut self,
         vocab: &Vocab<'_>,
         text: &'t [u8],
+        with_specials: bool,
         visit: &mut dyn FnMut(Segment<'t>),
     ) {
-        if !vocab.user.may_be_in(text) {
+        if !vocab.markers(with_specials).may_be_in(text) {
             visit(Segment::Text(text));
             return;
         }
-        self.find(vocab, text);
+        self.find(vocab, text, with_specials);
         let mut from = 0;
         while from < text.len() {
             let to = self.end_of_part(text.len(), from);
             let part = &text[from..to];
             // A part that is a token was found in the vocabulary a moment ago.
-            match vocab.find_user(part).filter(|_| bit(self.taken, from)) {
+            match vocab
+                .find_marker(part, with_specials)
+                .filter(|_| bit(self.taken, from))
+            {
                 Some(id) => visit(Segment::Token(id)),
                 None => visit(Segment::Text(part)),
             }
@@ -117,19 +119,20 @@ impl<'f> Marks<'f> {
         }
     }
 
-    /// Marks every token.
-    fn find(&mut self, vocab: &Vocab<'_>, text: &[u8]) {
+    /// Marks every marker.
+    fn find(&mut self, vocab: &Vocab<'_>, text: &[u8], with_specials: bool) {
+        let markers = vocab.markers(with_specials);
         self.taken.fill(0);
         self.starts.fill(0);
-        for length in vocab.user.lengths() {
+        for length in markers.lengths() {
             let mut from = 0;
             while from + length <= text.len() {
                 let part = &text[from..from + length];
                 // What is taken is at least as long, so it cannot lie inside without an end.
-                let found = vocab.user.firsts.has(part[0])
+                let found = markers.firsts.has(part[0])
                     && !bit(self.taken, from)
                     && !bit(self.taken, from + length - 1)
-                    && vocab.find_user(part).is_some();
+                    && vocab.find_marker(part, with_specials).is_some();
                 if found {
                     set_bit(self.starts, from);
                     (from..from + length).for_each(|at| set_bit(self.taken, at));
