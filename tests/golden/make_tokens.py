@@ -89,12 +89,13 @@ def sentencepiece_llama(path):
     from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
     f = fields(path)
     proto = sentencepiece_model_pb2.ModelProto()
-    control = sentencepiece_model_pb2.ModelProto.SentencePiece.CONTROL
+    types = sentencepiece_model_pb2.ModelProto.SentencePiece
     rows = zip(f["tokenizer.ggml.tokens"], f["tokenizer.ggml.scores"], f["tokenizer.ggml.token_type"])
     for piece, score, kind in rows:
         # One unknown piece is enough for SentencePiece; what ends an answer is structure to llama.cpp.
-        is_second = kind == sentencepiece_model_pb2.ModelProto.SentencePiece.UNKNOWN and piece != "<unk>"
-        proto.pieces.add(piece=piece, score=score, type=control if is_second or piece == "</s>" else kind)
+        if kind == types.UNKNOWN and piece != "<unk>" or piece == "</s>":
+            kind = types.CONTROL
+        proto.pieces.add(piece=piece, score=score, type=kind)
     proto.trainer_spec.model_type = sentencepiece_model_pb2.TrainerSpec.BPE
     proto.trainer_spec.byte_fallback = True
     proto.trainer_spec.vocab_size = len(proto.pieces)

@@ -11,7 +11,7 @@ use tests::vocabulary::{
     CONTROL, USER_DEFINED, Vocabulary, encode, encode_segment, vocabulary_of, with_file,
     with_tokenizer,
 };
-use tests::{model, vocab, workspace};
+use tests::{Output, model, run_host, vocab, workspace};
 
 /// Scratch that is enough for every text here but the long ones.
 const SCRATCH: usize = 1 << 20;
@@ -203,6 +203,15 @@ fn end_tokens_and_bos_are_the_references() {
         (vocab("llama-spm"), &[2], 1, true),
         (vocab("llama-bpe"), &[128_001, 128_009], 128_000, true),
         (vocab("gpt-2"), &[50_256], 50_256, false),
+        (vocab("command-r"), &[0, 255_001], 5, true),
+        (vocab("deepseek-coder"), &[32_014], 32_013, true),
+        (vocab("deepseek-llm"), &[100_001], 100_000, true),
+        (vocab("falcon"), &[11], 11, false),
+        (vocab("mpt"), &[0], 0, false),
+        (vocab("phi-3"), &[2, 32_000, 32_007], 1, true),
+        (vocab("qwen2"), &[128_247, 151_643, 151_645], 151_643, false),
+        (vocab("refact"), &[0, 4, 18], 0, false),
+        (vocab("starcoder"), &[0, 4], 0, false),
     ] {
         with_file(path, SCRATCH, |_, tokenizer, _| {
             let mut found = tokenizer.end_tokens().to_vec();
@@ -583,4 +592,33 @@ fn scratch_that_is_too_small_is_an_error() {
         assert_eq!(encode(tokenizer, &mut forward, "ab").len(), 1);
     })
     .unwrap();
+}
+
+#[test]
+fn tokenize_needs_no_weights_and_adds_bos_once() {
+    let path = vocab("llama-bpe");
+    let path = path.to_str().unwrap();
+    let ids = |flags: &[&str], stdin: &str| {
+        let arguments = [&["tokenize", "-m", path, "--ids"], flags].concat();
+        let Output {
+            stdout,
+            code,
+            stderr,
+        } = run_host(&arguments, stdin.as_bytes());
+        assert_eq!(code, 0, "{stderr}");
+        let lines = String::from_utf8(stdout).unwrap();
+        let ids = lines.lines().map(|line| line.parse().unwrap());
+        ids.collect::<Vec<u32>>()
+    };
+    assert_eq!(ids(&[], "Hi"), [128_000, 13_347]);
+    assert_eq!(ids(&["-p", "Hi", "--no-bos"], ""), [13_347]);
+    assert_eq!(
+        ids(&["--special"], "<|begin_of_text|>Hi<|eot_id|>"),
+        [128_000, 13_347, 128_009]
+    );
+    assert!(!ids(&[], "<|eot_id|>").contains(&128_009));
+    assert_eq!(
+        ids(&["--special", "-p", "a\\n<|eot_id|>"], ""),
+        [128_000, 64, 198, 128_009]
+    );
 }

@@ -2,8 +2,8 @@
 //! told from others. A new family is a new row.
 //!
 //! A row's marks are chosen so that a template that does something else for plain dialogs is not
-//! taken for the family: of the 70 templates that llama.cpp 0c1e57098 carries, those that are taken
-//! write what the row writes.
+//! taken for the family: of the 104 templates that llama.cpp 0c1e57098 carries with its tests, those
+//! that are taken write what the row writes, but for the system prompt that Phi-3 mini's drops.
 
 use Part::{Bos, Eos, Mark, Said, Text, Token};
 
@@ -375,7 +375,7 @@ static FAMILIES: [Family; 20] = [
         name: "vicuna",
         marks: &["'USER: ' + message['content'] + '\n'",
                  "'ASSISTANT: ' + message['content'] + '</s>\n'"],
-        not_marks: &[],
+        not_marks: &["SYSTEM: "],
         writes_bos: false,
         trims: Trims::Nowhere,
         default_system: NO_DEFAULT,
