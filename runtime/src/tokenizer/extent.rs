@@ -100,6 +100,8 @@ enum Part {
     /// The white space that a word may start with.
     Blank,
     Space,
+    /// What goes with the line ends before it in `tekken` and its kin.
+    Slash,
     Word,
 }
 
@@ -108,6 +110,7 @@ impl Part {
         match (point.value, point.class()) {
             (0x0A | 0x0D, _) => Part::LineEnd,
             (0x20, _) => Part::Blank,
+            (0x2F, _) => Part::Slash,
             (_, Class::Space) => Part::Space,
             _ => Part::Word,
         }
@@ -133,7 +136,7 @@ fn longest_stretch(pretokenizer: &Pretokenizer, text: &[u8]) -> usize {
 fn is_joint(before: Part, after: Part, cuts_spaces: bool) -> bool {
     match (before, after) {
         (Part::LineEnd, Part::Word) => true,
-        (Part::Word, Part::Blank) => cuts_spaces,
+        (Part::Word | Part::Slash, Part::Blank) => cuts_spaces,
         _ => false,
     }
 }
