@@ -3,8 +3,8 @@
 //! The reference states each as a list of regular expressions; each expression cuts the pieces of
 //! the one before it. Here an expression is a [`Split`], a scanner in [`splits`](super::splits).
 //!
-//! All of them cut between a line end and what is neither white space nor a slash, and most before a space that
-//! follows something else; on that `extent` relies.
+//! All of them cut between a line end and what is neither white space nor a slash, and most before a
+//! space that follows something else; on that `extent` relies.
 
 use super::splits::*;
 
