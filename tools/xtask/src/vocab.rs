@@ -28,7 +28,7 @@ const fn member(name: &'static str, bytes: u64, sha256: &'static str) -> Member 
     }
 }
 
-static MEMBERS: [Member; 42] = [
+static MEMBERS: [Member; 39] = [
     member(
         "ggml-vocab-command-r.gguf",
         10_874_545,
@@ -88,21 +88,6 @@ static MEMBERS: [Member; 42] = [
         "ggml-vocab-falcon.gguf.out",
         2002,
         "f8c80a0483582ef195c2129b69bb2e4e421b0f31ed7b35d84b63511d7ebae7cd",
-    ),
-    member(
-        "ggml-vocab-gemma-4.gguf",
-        15_776_467,
-        "58b1ba0b57f3b4d7c468ba4ffd91ad85190346a3d7ad7e71d1cabaae8a14bb65",
-    ),
-    member(
-        "ggml-vocab-gemma-4.gguf.inp",
-        1922,
-        "0528aa007b06965f980181d252b5dff7bb170a77af6157bd48bba56885374448",
-    ),
-    member(
-        "ggml-vocab-gemma-4.gguf.out",
-        2185,
-        "ba8c596bcd05e97e62566fa994b42eeaeffd6a4e4b4a4abe7b5b689aa6b43bf3",
     ),
     member(
         "ggml-vocab-gpt-2.gguf",
