@@ -33,7 +33,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
             (false, false) => "lacking",
         };
         out.print(format_args!(
-            "{:<34} {:<12} {:<12} {state}\n",
+            "{:<36} {:<12} {:<12} {state}\n",
             kernel.name,
             kernel.isa.name(),
             kernel.core.map_or("-", Core::name)
