@@ -2,10 +2,11 @@
 
 use crate::board::Board;
 use crate::commands;
+use crate::console;
 use crate::error::Error;
 use crate::log::{Log, LogFormat};
 use crate::options::{Command, HELP, Options};
-use crate::session::{self, Machine};
+use crate::session::Machine;
 use crate::sys::{self, Arguments, Fd, STACK_BYTES, STDOUT};
 
 /// What is said when a mapped file has become shorter than it was.
@@ -66,7 +67,10 @@ fn command(machine: &Machine<'_>, arguments: &mut Arguments, log: &mut Log) -> R
         log.fd = Fd::create(path).map_err(|errno| Error::File { path, errno })?;
     }
     match options.command {
-        Command::Run => return Ok(session::run(machine, &options, log)?.exit_code()),
+        Command::Run if options.console.is_some() => {
+            return Ok(console::serve(machine, &options, log)?.exit_code());
+        }
+        Command::Run => return Ok(commands::run::run(machine, &options, log)?.exit_code()),
         Command::Plan => commands::plan::run(machine, &options)?,
         Command::Pack => commands::pack::run(&options, log)?,
         Command::Tokenize => commands::tokenize::run(&options)?,

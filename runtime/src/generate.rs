@@ -7,9 +7,8 @@ use crate::kv::KvCache;
 use crate::log::{Line, Log};
 use crate::model::Engine;
 use crate::options::Options;
-use crate::output::Output;
 use crate::profile::{Bucket, Profile};
-use crate::sampler::{Sampler, check_finite};
+use crate::sampler::{Sampler, Settings, check_finite};
 use crate::sys::{self, Fd};
 use crate::tokenizer::{Flow, TextStream, Tokenizer};
 use crate::trace::Phase;
@@ -28,6 +27,8 @@ pub enum Finish {
     Context,
     /// A signal; with the exit code that it asks for.
     Cancel(u8),
+    /// Its reader wants no more, or is gone.
+    Interrupt,
 }
 
 impl Finish {
@@ -38,7 +39,7 @@ impl Finish {
             Finish::Length => "length",
             Finish::Eos => "eos",
             Finish::Context => "context",
-            Finish::Cancel(_) => "cancel",
+            Finish::Cancel(_) | Finish::Interrupt => "cancel",
         }
     }
 
@@ -72,7 +73,64 @@ pub struct Mark<'m> {
     faults: u64,
 }
 
-/// One conversation in progress.
+/// Who an answer is for.
+pub trait Reader {
+    /// Takes a token that was chosen. The text that can be shown since is told after it.
+    ///
+    /// # Errors
+    /// There is no reader any more.
+    fn token(&mut self, id: u32) -> Result<(), Error>;
+
+    /// Takes a piece of text.
+    ///
+    /// # Errors
+    /// There is no reader any more.
+    fn text(&mut self, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Nothing follows for a while: what was taken is shown.
+    ///
+    /// # Errors
+    /// There is no reader any more.
+    fn flush(&mut self) -> Result<(), Error>;
+
+    /// Why no more is wanted, if so; asked between two steps.
+    fn cancels(&mut self) -> Option<Finish>;
+}
+
+/// How an answer is made.
+pub struct Manner<'a> {
+    /// Tokens at most.
+    pub tokens_max: usize,
+    /// Chooses tokens.
+    pub sampler: Sampler,
+    /// The sampler's seed, for the log.
+    pub seed: u64,
+    /// Holds back incomplete characters and possible stop texts.
+    pub stream: TextStream<'a>,
+}
+
+impl<'a> Manner<'a> {
+    /// With a seed of the kernel's if none is given.
+    ///
+    /// # Errors
+    /// A setting or a stop text cannot be used.
+    pub fn new(
+        tokens_max: usize,
+        settings: Settings,
+        seed: Option<u64>,
+        stops: &[&'a [u8]],
+    ) -> Result<Self, Error> {
+        let seed = seed.unwrap_or_else(|| u64::from(sys::entropy() as u32));
+        Ok(Manner {
+            tokens_max,
+            sampler: Sampler::new(settings, seed)?,
+            seed,
+            stream: TextStream::new(stops)?,
+        })
+    }
+}
+
+/// An answer in progress.
 pub struct Generator<'g, 'm, 'k> {
     /// The command line.
     pub options: &'g Options,
@@ -88,16 +146,12 @@ pub struct Generator<'g, 'm, 'k> {
     pub history: &'g mut [u32],
     /// Tokens evaluated.
     pub position: usize,
-    /// Chooses tokens.
-    pub sampler: Sampler,
-    /// Holds back incomplete characters and possible stop strings.
-    pub stream: TextStream<'g>,
-    /// stdout.
-    pub output: Output,
+    /// How tokens are chosen, and how many.
+    pub manner: Manner<'g>,
+    /// Who gets them.
+    pub reader: &'g mut dyn Reader,
     /// `--logits`.
     pub logits_file: Option<LogitsFile>,
-    /// The sampler's seed, for the log.
-    pub seed: u64,
     /// What was planned, for the log.
     pub plan_bytes: usize,
     /// The processor of the first thread, for the log.
@@ -137,7 +191,7 @@ impl Generator<'_, '_, '_> {
             prompt_len,
             times: self.times,
             step_bytes: self.engine.weights.step_bytes(),
-            seed: self.seed,
+            seed: self.manner.seed,
             plan_bytes: self.plan_bytes,
             first_cpu: self.first_cpu,
         })
@@ -162,13 +216,13 @@ impl Generator<'_, '_, '_> {
     ) -> Result<Progress, Error> {
         let batch = self.engine.plan.batch;
         while self.position < prompt_len {
-            if let Some(code) = sys::pending_signal() {
-                return Ok(Progress::Finished(Finish::Cancel(code)));
+            if let Some(finish) = self.reader.cancels() {
+                return Ok(Progress::Finished(finish));
             }
             let (position, len) = (self.position, batch.min(prompt_len - self.position));
             let phase = Phase::Prefill { position, len };
             let _phase = self.engine.trace.phase(phase);
-            let wanted = self.options.tokens_max > 0 && self.position + len == prompt_len;
+            let wanted = self.manner.tokens_max > 0 && self.position + len == prompt_len;
             let id = self.step(len, wanted, &forward.open())?;
             if let Some(id) = id {
                 self.times.first = sys::now();
@@ -191,11 +245,11 @@ impl Generator<'_, '_, '_> {
             if trace.during(Phase::Write, || self.write(id))? {
                 return Ok(Finish::Stop);
             }
-            if self.times.generated == self.options.tokens_max {
+            if self.times.generated == self.manner.tokens_max {
                 return Ok(Finish::Length);
             }
-            if let Some(code) = sys::pending_signal() {
-                return Ok(Finish::Cancel(code));
+            if let Some(finish) = self.reader.cancels() {
+                return Ok(finish);
             }
             let Some(slot) = self.history.get_mut(self.position) else {
                 return Ok(Finish::Context);
@@ -239,7 +293,10 @@ impl Generator<'_, '_, '_> {
         let logits = self.engine.logits(&mut step, len - 1);
         let (history, kernels) = (&self.history[..self.position], &self.engine.kernels);
         let softmax = |x: &mut [f32]| kernels.softmax(x);
-        let id = self.sampler.sample(logits, history, &softmax, scratch)?;
+        let id = self
+            .manner
+            .sampler
+            .sample(logits, history, &softmax, scratch)?;
         self.engine.profile.lap(Bucket::Sample);
         Ok(Some(id))
     }
@@ -250,35 +307,28 @@ impl Generator<'_, '_, '_> {
         self.tokenizer.end_tokens().contains(&id)
     }
 
-    /// Writes a token; whether a stop string ends the text.
+    /// Gives a token to the reader; whether a stop string ends the text.
     fn write(&mut self, id: u32) -> Result<bool, Error> {
-        if self.options.ids {
-            self.output.print(format_args!("{id}\n"))?;
-        }
-        let (stream, output) = (&mut self.stream, &mut self.output);
-        let (shows_text, mut written) = (!self.options.ids, Ok(()));
-        let flow = stream.push(self.tokenizer.token_bytes(id), &mut |bytes| {
-            if shows_text {
-                written = written.and_then(|()| output.bytes(bytes));
-            }
+        let reader = &mut *self.reader;
+        let mut written = reader.token(id);
+        let bytes = self.tokenizer.token_bytes(id);
+        let flow = self.manner.stream.push(bytes, &mut |text| {
+            written = written.and_then(|()| reader.text(text));
         });
         written?;
-        self.output.flush()?;
+        reader.flush()?;
         Ok(flow != Flow::Continue)
     }
 
-    /// Writes what the stream held back.
+    /// Gives the reader what the stream held back.
     fn write_rest(&mut self) -> Result<(), Error> {
-        let (stream, output) = (&mut self.stream, &mut self.output);
+        let reader = &mut *self.reader;
         let mut written = Ok(());
-        let shows_text = !self.options.ids;
-        stream.finish(&mut |bytes| {
-            if shows_text {
-                written = written.and_then(|()| output.bytes(bytes));
-            }
+        self.manner.stream.finish(&mut |text| {
+            written = written.and_then(|()| reader.text(text));
         });
         written?;
-        self.output.flush()
+        reader.flush()
     }
 
     /// The line of a token under `--profile`: what was spent since the line before it. The first
@@ -320,30 +370,39 @@ impl Generator<'_, '_, '_> {
 pub struct Ended {
     /// Why.
     pub finish: Finish,
-    prompt_len: usize,
+    /// Tokens of the prompt.
+    pub prompt_len: usize,
+    /// The sampler's seed.
+    pub seed: u64,
     times: Times,
     /// Bytes of weights that a token reads.
     step_bytes: usize,
-    seed: u64,
     plan_bytes: usize,
     first_cpu: u32,
 }
 
 impl Ended {
+    /// Tokens that were chosen.
+    pub fn generated(&self) -> usize {
+        self.times.generated
+    }
+
+    /// Milliseconds until the first token, and from then until the last.
+    pub fn spans_ms(&self) -> (f64, f64) {
+        let Times {
+            began, first, last, ..
+        } = self.times;
+        let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
+        let prefilled = if first == 0 { sys::now() } else { first };
+        (ms(began, prefilled), ms(first, last))
+    }
+
     /// The `end` line. Speeds are tokens per second of their own phase: prefill counts the
     /// prompt's tokens, decode the tokens after the first, which came from the prefill.
     pub fn log(&self, log: &Log) {
         let prompt_len = self.prompt_len;
-        let Times {
-            began,
-            first,
-            last,
-            generated,
-            mhz,
-        } = self.times;
-        let ms = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e6;
-        let prefilled = if first == 0 { sys::now() } else { first };
-        let (prefill_ms, decode_ms) = (ms(began, prefilled), ms(first, last));
+        let Times { generated, mhz, .. } = self.times;
+        let (prefill_ms, decode_ms) = self.spans_ms();
         let decoded = generated.saturating_sub(1);
         let mhz_now = cpu::frequency_mhz(self.first_cpu);
         let throttled = match (mhz, mhz_now) {

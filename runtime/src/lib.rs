@@ -11,6 +11,8 @@
 //! 7. [`model::forward`] turns tokens into logits, with [`kv`] as its memory
 //! 8. [`sampler`] picks a token, the tokenizer's stream turns it into text on stdout
 //!
+//! A prompt comes from the command line, or prompts come one after the other by the [`console`].
+//!
 //! [`trace`] tells a sink what happens when; nobody listens by default.
 //!
 //! [`entry`] is where a board's `main` comes in; [`sys`] is the only room that knows Linux.
@@ -20,6 +22,8 @@ pub mod arena;
 pub mod board;
 pub mod chat;
 mod commands;
+pub mod console;
+mod conversation;
 pub mod cpu;
 pub mod entry;
 pub mod error;
@@ -39,7 +43,7 @@ pub mod profile;
 pub mod progress;
 mod prompt;
 pub mod sampler;
-mod session;
+pub mod session;
 pub mod sys;
 pub mod tokenizer;
 pub mod trace;

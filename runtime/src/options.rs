@@ -4,6 +4,7 @@
 //! given; files and stdin are taken byte for byte.
 
 use crate::chat::ChatChoice;
+use crate::console::{BaudRates, Spec, SpecError};
 use crate::kv::KvFormat;
 use crate::log::LogFormat;
 use crate::sampler::Settings;
@@ -49,6 +50,10 @@ pub struct Options {
     pub prompt_file: Option<&'static CStr>,
     pub prompt_ids: Option<&'static CStr>,
     pub system: Option<&'static CStr>,
+    pub console: Option<Spec>,
+    pub framed: bool,
+    /// A line that ends the console, where a program has no other end.
+    pub poweroff_word: Option<&'static str>,
     pub escape: bool,
     pub tokens_max: usize,
     pub context: Option<usize>,
@@ -94,6 +99,9 @@ impl Default for Options {
             prompt_file: None,
             prompt_ids: None,
             system: None,
+            console: None,
+            framed: false,
+            poweroff_word: None,
             escape: true,
             tokens_max: 128,
             context: None,
@@ -148,6 +156,12 @@ pub enum UsageError {
     },
     /// More `-r` than there is room for.
     TooManyStops,
+    /// A speed of `--console` that a UART cannot be set to here.
+    UnknownBaud(&'static CStr),
+    /// A flag that gives or shows one prompt, together with `--console` or `--framed`.
+    NotWithConsole(&'static str),
+    /// The console is to be served, and none is named.
+    MissingConsole,
     /// `--cpu-range` names no processor that the process may run on.
     NoProcessor,
     /// No `-m`.
@@ -192,6 +206,13 @@ impl fmt::Display for UsageError {
                     Shown(value)
                 )
             }
+            UsageError::UnknownBaud(word) => {
+                write!(f, "--console {}: speeds are {BaudRates}", Shown(word))
+            }
+            UsageError::NotWithConsole(flag) => {
+                write!(f, "flag {flag} does not go with --console or --framed")
+            }
+            UsageError::MissingConsole => f.write_str("no console: --console DEV:BAUD"),
             UsageError::TooManyStops => write!(f, "at most {STOPS_MAX} stop strings"),
             UsageError::NoProcessor => {
                 f.write_str("--cpu-range names no processor that this process may use")
@@ -227,6 +248,10 @@ prompt
   -sys TEXT               system prompt
   --chat NAME|auto|none   chat template (auto: the file's own); --raw is --chat none
   --no-escape             take \\n and the like in -p, -sys and -r as they stand
+  --console DEV:BAUD[,crlf][,xonxoff][,echo][,wait=SECONDS]
+                          prompts from a terminal, a line each, answered until it
+                          ends; - for stdin and stdout (docs/console.md)
+  --framed                the same with a JSON object a line, for programs
   --prompt-ids FILE       token ids instead of text, separated by white space
 generation
   -n, --predict N         tokens to generate at most (128)
@@ -346,7 +371,30 @@ impl Options {
             }
             first = false;
         }
+        options.check_console()?;
         Ok(options)
+    }
+
+    /// `--framed` alone is on stdin and stdout; and nothing else gives prompts to a console.
+    fn check_console(&mut self) -> Result<(), UsageError> {
+        if self.framed && self.console.is_none() {
+            self.console = Some(Spec::standard_streams());
+        }
+        if self.console.is_none() {
+            return Ok(());
+        }
+        for (flag, is_given) in [
+            ("-p", self.prompt.is_some()),
+            ("-f", self.prompt_file.is_some()),
+            ("--prompt-ids", self.prompt_ids.is_some()),
+            ("--ids", self.ids),
+            ("--logits", self.logits.is_some()),
+        ] {
+            if is_given {
+                return Err(UsageError::NotWithConsole(flag));
+            }
+        }
+        Ok(())
     }
 
     fn command_word(&mut self, word: &str) -> bool {
@@ -382,6 +430,18 @@ impl Options {
             "-f" | "--file" => self.prompt_file = Some(flag.value()?),
             "--prompt-ids" => self.prompt_ids = Some(flag.value()?),
             "-sys" | "--system-prompt" => self.system = Some(flag.value()?),
+            "--console" => {
+                let value = flag.value()?;
+                self.console = Some(Spec::parse(value).map_err(|error| match error {
+                    SpecError::UnknownBaud => UsageError::UnknownBaud(value),
+                    SpecError::Malformed => UsageError::BadValue {
+                        flag: flag.name,
+                        value,
+                        wanted: "DEV:BAUD[,crlf][,xonxoff][,echo][,wait=SECONDS]",
+                    },
+                })?);
+            }
+            "--framed" => self.framed = true,
             "--no-escape" => self.escape = false,
             "--raw" => self.chat = ChatChoice::Raw,
             "--chat" => {

@@ -43,6 +43,8 @@ pub struct Demand<'a> {
     pub sample: usize,
     /// Tokens that are kept beside the context: those of a text that is scored.
     pub text: usize,
+    /// Bytes of Kv scope for the console's lines.
+    pub console: usize,
     /// Bytes of the prompt.
     pub prompt: usize,
     /// Bytes of the file's header.
@@ -70,6 +72,8 @@ pub struct Plan {
     pub values: usize,
     /// Token ids of the conversation, or of the text that is scored.
     pub history: usize,
+    /// Lines of the console, as they come and as they are meant.
+    pub console: usize,
     /// Scratch of a step.
     pub step: usize,
     /// Scratch of loading, in the same place.
@@ -126,6 +130,7 @@ impl Plan {
             keys: KvCache::bytes(config, context, request.key_format),
             values: KvCache::bytes(config, context, request.value_format),
             history: rounded(context.max(demand.text) * size_of::<u32>()),
+            console: demand.console,
             step: step.bytes() + demand.sample,
             staging: match demand.is_mapped {
                 true => 0,
@@ -142,7 +147,9 @@ impl Plan {
     /// Each buffer's name and bytes; their sum is the [`total`](Self::total).
     pub fn lines(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let weights = WEIGHTS.into_iter().zip(self.matrices);
-        weights.filter(|line| line.1 > 0).chain([
+        let console = (self.console > 0).then_some(("console", self.console));
+        let weights = weights.filter(|line| line.1 > 0);
+        weights.chain(console).chain([
             ("vectors", self.vectors),
             ("embedding", 0), // a row of the output matrix, or read from the file
             ("tokenizer", self.tokenizer),
@@ -242,7 +249,7 @@ impl Scope for Model {
 
 impl Scope for Kv {
     fn bytes(plan: &Plan) -> usize {
-        plan.keys + plan.values + plan.history
+        plan.keys + plan.values + plan.history + plan.console
     }
 }
 

@@ -6,7 +6,9 @@
 use crate::error::Error;
 use crate::options::{Options, UsageError};
 use crate::sys::{self, Errno, Fd, FileKind};
+use crate::tokenizer::STOPS_MAX;
 use core::ffi::CStr;
+use heapless::Vec;
 
 /// Bytes of a prompt at most.
 pub const PROMPT_BYTES_MAX: usize = 64 << 20;
@@ -92,11 +94,29 @@ pub fn read(options: &Options) -> Result<&'static [u8], Error> {
 ///
 /// # Errors
 /// The kernel gives no memory.
-pub fn flag_text(text: &CStr, escape: bool) -> Result<&'static [u8], Error> {
+fn flag_text(text: &CStr, escape: bool) -> Result<&'static [u8], Error> {
     let buffer = sys::reserve(text.count_bytes()).map_err(Error::System)?;
     let mut copy = Text { buffer, len: 0 };
     copy.push_flag(text, escape)?;
     Ok(copy.finish())
+}
+
+/// The system prompt of `-sys`, escapes resolved.
+///
+/// # Errors
+/// The kernel gives no memory.
+pub fn system_text(options: &Options) -> Result<Option<&'static [u8]>, Error> {
+    let text = options.system;
+    text.map(|text| flag_text(text, options.escape)).transpose()
+}
+
+/// The texts of `-r`, escapes resolved.
+///
+/// # Errors
+/// The kernel gives no memory.
+pub fn stop_texts(options: &Options) -> Result<Vec<&'static [u8], STOPS_MAX>, Error> {
+    let texts = options.stops.iter();
+    texts.map(|text| flag_text(text, options.escape)).collect()
 }
 
 /// The file that the prompt continues with, if any. A piped stdin is read unless `-f` names

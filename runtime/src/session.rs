@@ -1,11 +1,11 @@
-//! A run: from the command line to the last token.
+//! What a run has to have: the setup, known before memory is taken; the reservation; the engine.
 
 use crate::arena::{self, Forward, Kv, Model, Open, Region};
 use crate::board::Board;
 use crate::chat::Chat;
+use crate::console::{self, LINE_BYTES};
 use crate::cpu::{self, Cores, Processors};
 use crate::error::Error;
-use crate::generate::{Ended, Finish, Generator, LogitsFile, Mark, Times};
 use crate::image::{Image, Mapped};
 use crate::kv::KvCache;
 use crate::load::{self, LoadError, Loader, Stream};
@@ -15,14 +15,13 @@ use crate::model::weights::{Sizes, Weights};
 use crate::model::{Config, Engine, StepPlan};
 use crate::model_file::ModelFile;
 use crate::options::{Command, Options, UsageError};
-use crate::output::Output;
 use crate::plan::{self, BudgetSource, Demand, DoesNotFit, Plan, Request};
 use crate::profile::Profile;
 use crate::progress::Progress;
 use crate::prompt;
 use crate::sampler::Sampler;
 use crate::sys::{self, Fd, Team};
-use crate::tokenizer::{Extent, STOPS_MAX, TextStream, Tokenizer};
+use crate::tokenizer::{Extent, Tokenizer};
 use crate::trace::{ChromeTrace, Phase, Trace, TraceSink};
 use core::ffi::CStr;
 use kernels_asm::features::Features;
@@ -60,6 +59,8 @@ pub struct Setup {
     encode_bytes: usize,
     /// Tokens that a text to score may have.
     text_tokens: usize,
+    /// Bytes of Kv scope for the console's lines.
+    console_bytes: usize,
     /// What the program itself takes: code, data, and the first thread's stack.
     program_bytes: usize,
 }
@@ -99,14 +100,22 @@ impl Setup {
         };
         let chat = Chat::choose(&model.gguf, options.chat)?;
         let system = options.system.map_or(0, CStr::count_bytes);
+        let prompt_extent = match options.console {
+            Some(_) => Extent::whole(LINE_BYTES), // whatever will be in it
+            None => Extent::of(&model.gguf, prompt)?,
+        };
         // What a system prompt says is not known before its escapes are resolved.
-        let texts = Extent::of(&model.gguf, prompt)? + Extent::whole(system);
+        let texts = prompt_extent + Extent::whole(system);
         Ok(Setup {
             tokenizer_bytes: Tokenizer::bytes(&model.gguf)?,
             encode_bytes: chat.encode_bytes(2, texts),
             text_tokens: match options.command {
                 Command::Perplexity => texts.tokens_max() + 1, // BOS
                 _ => 0,
+            },
+            console_bytes: match options.console {
+                Some(_) => console::buffer_bytes(options.framed),
+                None => 0,
             },
             program_bytes: machine.program_bytes,
             model,
@@ -130,6 +139,7 @@ impl Setup {
             encode: self.encode_bytes,
             sample: Sampler::bytes(self.config.vocabulary),
             text: self.text_tokens,
+            console: self.console_bytes,
             prompt: self.prompt.len(),
             metadata: match self.model.image {
                 None => self.model.gguf.header().len(),
@@ -211,9 +221,9 @@ impl Setup {
         Ok(cache)
     }
 
-    /// Tokens that the text to score may have; none unless one is scored.
-    pub fn text_tokens(&self) -> usize {
-        self.text_tokens
+    /// Tokens that are kept: those of the context, or of a text that is scored.
+    pub fn history_tokens(&self) -> usize {
+        self.request.context.max(self.text_tokens)
     }
 
     /// Checks that the vocabulary fits the model and the template; warns of what may be wrong.
@@ -316,19 +326,6 @@ pub fn resolve_kernels(options: &Options, cores: Cores) -> Result<Kernels, Error
     Ok(Kernels::resolve(have, cores.tuning(), &options.kernels)?)
 }
 
-/// Runs a prompt.
-///
-/// # Errors
-/// Whatever ends the run before its text is complete. What can be known before the weights are
-/// read is told before.
-pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish, Error> {
-    let ended = traced(options, log, |trace| {
-        run_traced(machine, options, log, trace)
-    })?;
-    ended.log(log);
-    Ok(ended.finish)
-}
-
 /// Does `job` with the trace that `--trace` asks for.
 ///
 /// # Errors
@@ -347,81 +344,46 @@ pub fn traced<T>(
     done
 }
 
-fn run_traced(
-    machine: &Machine<'_>,
-    options: &Options,
-    log: &Log,
-    trace: Trace<'_>,
-) -> Result<Ended, Error> {
-    let setup = set_up(machine, options, log, trace)?;
-    let plan = setup.plan();
-    let (stacks, block) = reserve(&plan, options)?;
-    let (model_bytes, kv_bytes) = (plan.scope::<Model>(), plan.scope::<Kv>());
-    let (model, mut kv, mut forward) = arena::split_traced(block, model_bytes, kv_bytes, trace)?;
-
-    let model = model.open_once();
-    let index = || Tokenizer::new(&setup.model.gguf, &model);
-    let tokenizer = trace.during(Phase::Tokenizer, index)?;
-    setup.check_vocabulary(&tokenizer, log)?;
-    let kv = kv.open();
-    let mut cache = setup.cache(&kv)?;
-    let history = kv.alloc::<u32>(setup.request.context)?;
-    let encoding = trace.phase(Phase::Encode);
-    let prompt_len = encode(&setup, options, &tokenizer, &mut forward, history)?;
-    drop(encoding);
-    let stops = stop_texts(options)?;
-    let seed = options
-        .seed
-        .unwrap_or_else(|| u64::from(sys::entropy() as u32));
-    let sampler = Sampler::new(options.sampler, seed)?;
-    let mut stream = TextStream::new(&stops)?;
-    if tokenizer.adds_space() && setup.chat.is_template() {
-        stream = stream.skip_first_space();
-    }
-    let logits_file = options.logits.map(LogitsFile::create).transpose()?;
-
-    let mut engine = start_engine(&setup, options, &model, stacks, &mut forward, log, trace)?;
-    plan.check_used(&model, &kv)?;
-
-    let mut generator = Generator {
-        options,
-        log,
-        tokenizer: &tokenizer,
-        engine: &mut engine,
-        cache: &mut cache,
-        history,
-        position: 0,
-        sampler,
-        stream,
-        output: Output::default(),
-        logits_file,
-        seed,
-        plan_bytes: plan.total(),
-        first_cpu: setup.processors.cpus[0],
-        times: Times::default(),
-        mark: Mark::default(),
-    };
-    generator.run(prompt_len, &mut forward)
+/// The one reservation, cut up.
+pub struct Memory<'m> {
+    /// What was planned.
+    pub plan: Plan,
+    /// For weights, tokenizer and tables.
+    pub model: Open<'m, Model>,
+    /// For a conversation.
+    pub kv: Region<'m, Kv>,
+    /// For a step.
+    pub forward: Region<'m, Forward>,
+    /// For the threads.
+    pub stacks: &'static mut [u8],
 }
 
-/// The one reservation: the threads' stacks, and the scopes.
-///
-/// # Errors
-/// The kernel does not give it.
-pub fn reserve(
-    plan: &Plan,
-    options: &Options,
-) -> Result<(&'static mut [u8], &'static mut [u8]), Error> {
-    let bytes = plan.reservation();
-    let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
-    if options.mlock {
-        sys::lock(reservation).map_err(Error::Lock)?;
+impl<'m> Memory<'m> {
+    /// Takes what was planned.
+    ///
+    /// # Errors
+    /// The kernel does not give it.
+    pub fn reserve(setup: &Setup, options: &Options, trace: Trace<'m>) -> Result<Self, Error> {
+        let plan = setup.plan();
+        let bytes = plan.reservation();
+        let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
+        if options.mlock {
+            sys::lock(reservation).map_err(Error::Lock)?;
+        }
+        let (stacks, block) = reservation.split_at_mut(plan.stacks);
+        // Weights make their pages resident as they come; all else is taken now or not at all.
+        sys::populate(stacks);
+        sys::populate(&mut block[plan.scope::<Model>()..]);
+        let (model_bytes, kv_bytes) = (plan.scope::<Model>(), plan.scope::<Kv>());
+        let (model, kv, forward) = arena::split_traced(block, model_bytes, kv_bytes, trace)?;
+        Ok(Memory {
+            plan,
+            model: model.open_once(),
+            kv,
+            forward,
+            stacks,
+        })
     }
-    let (stacks, block) = reservation.split_at_mut(plan.stacks);
-    // Weights make their pages resident as they come; all else is taken now or not at all.
-    sys::populate(stacks);
-    sys::populate(&mut block[plan.scope::<Model>()..]);
-    Ok((stacks, block))
 }
 
 /// What comes before memory is taken. A wrong path is told before stdin is waited for.
@@ -438,9 +400,9 @@ pub fn set_up(
         let _phase = trace.phase(Phase::Header);
         ModelFile::open(options)?
     };
-    let prompt = match options.prompt_ids {
-        Some(_) => &[],
-        None => trace.during(Phase::Prompt, || prompt::read(options))?,
+    let prompt = match (options.prompt_ids, &options.console) {
+        (Some(_), _) | (_, Some(_)) => &[],
+        (None, None) => trace.during(Phase::Prompt, || prompt::read(options))?,
     };
     let _phase = trace.phase(Phase::Setup);
     let setup = Setup::new(machine, options, model, prompt)?;
@@ -451,14 +413,6 @@ pub fn set_up(
         setup.check_budget(budget)?;
     }
     Ok(setup)
-}
-
-/// The texts of `-r`, escapes resolved.
-fn stop_texts(options: &Options) -> Result<heapless::Vec<&'static [u8], STOPS_MAX>, Error> {
-    let texts = options.stops.iter();
-    texts
-        .map(|text| prompt::flag_text(text, options.escape))
-        .collect()
 }
 
 /// Starts the threads and brings the weights into place; `load` in the log.
@@ -595,47 +549,4 @@ fn log_load(log: &Log, how: &str, progress: Progress<'_>) {
             .decimal("cpu_ms", sys::cpu_time() as f64 / 1e6)
             .number("rss_kb", cpu::resident().total_kb),
     );
-}
-
-/// Turns the prompt into ids at the front of `history`; returns how many.
-fn encode(
-    setup: &Setup,
-    options: &Options,
-    tokenizer: &Tokenizer<'_>,
-    forward: &mut Region<'_, Forward>,
-    history: &mut [u32],
-) -> Result<usize, Error> {
-    let count = match options.prompt_ids {
-        Some(path) => crate::ids::read(path, tokenizer.len(), history)?,
-        None => {
-            let system = options
-                .system
-                .map(|text| prompt::flag_text(text, options.escape));
-            let scratch = forward.open();
-            let chat = &setup.chat;
-            let (mut tokens, context) = (0, history.len());
-            let mut keep = |id| {
-                if let Some(place) = history.get_mut(tokens) {
-                    *place = id;
-                }
-                tokens += 1;
-            };
-            chat.encode(
-                tokenizer,
-                system.transpose()?,
-                setup.prompt,
-                &scratch,
-                &mut keep,
-            )?;
-            if tokens > context {
-                return Err(Error::PromptTooLong { tokens, context });
-            }
-            tokens
-        }
-    };
-    if count == 0 {
-        Err(Error::EmptyPrompt)
-    } else {
-        Ok(count)
-    }
 }

@@ -1,10 +1,11 @@
-//! The commands beside `run`, a file each.
+//! The commands, a file each.
 
 pub mod inspect;
 pub mod kernels;
 pub mod pack;
 pub mod perplexity;
 pub mod plan;
+pub mod run;
 pub mod tokenize;
 
 use crate::board::Board;

@@ -9,8 +9,9 @@
 //! The logits are those that a run would choose from, bit for bit, and what is made of them here
 //! has one order too (`docs/numerics.md`), so the figures are the same on every machine.
 
-use crate::arena::{self, Forward, Kv, Model, Region};
+use crate::arena::{Forward, Region};
 use crate::chat::ChatChoice;
+use crate::conversation::Conversation;
 use crate::error::Error;
 use crate::generate::memory_fields;
 use crate::kv::KvCache;
@@ -19,9 +20,9 @@ use crate::model::Engine;
 use crate::options::{Options, UsageError};
 use crate::output::Rows;
 use crate::sampler::check_finite;
-use crate::session::{self, Machine, Setup};
+use crate::session::{self, Machine, Memory, Setup};
 use crate::sys;
-use crate::tokenizer::{Segment, Tokenizer};
+use crate::tokenizer::Segment;
 use crate::trace::{Phase, Trace};
 
 /// Tokens of a chunk unless `-c` says otherwise: what published figures have.
@@ -62,37 +63,33 @@ fn score_text(
     trace: Trace<'_>,
 ) -> Result<(), Error> {
     let setup = session::set_up(machine, options, log, trace)?;
-    let plan = setup.plan();
-    let (stacks, block) = session::reserve(&plan, options)?;
-    let (model_bytes, kv_bytes) = (plan.scope::<Model>(), plan.scope::<Kv>());
-    let (model, mut kv, mut forward) = arena::split_traced(block, model_bytes, kv_bytes, trace)?;
-
-    let model = model.open_once();
-    let index = || Tokenizer::new(&setup.model.gguf, &model);
-    let tokenizer = trace.during(Phase::Tokenizer, index)?;
-    setup.check_vocabulary(&tokenizer, log)?;
-    let kv = kv.open();
-    let mut cache = setup.cache(&kv)?;
-    let ids = kv.alloc::<u32>(setup.text_tokens().max(setup.request.context))?;
-    let count = trace.during(Phase::Encode, || {
-        encode(&setup, &tokenizer, &mut forward, ids)
-    })?;
+    let mut memory = Memory::reserve(&setup, options, trace)?;
+    let kv = memory.kv.open();
+    let mut talk = Conversation::new(&setup, &memory.model, &kv, memory.forward, log, trace)?;
+    let count = trace.during(Phase::Encode, || encode(&setup, &mut talk))?;
+    let (model, forward) = (&memory.model, &mut talk.forward);
     let mut engine =
-        session::start_engine(&setup, options, &model, stacks, &mut forward, log, trace)?;
-    plan.check_used(&model, &kv)?;
+        session::start_engine(&setup, options, model, memory.stacks, forward, log, trace)?;
+    memory.plan.check_used(&memory.model, &kv)?;
 
     let began = sys::now();
     let mut rows = Rows::new(options.json);
     let mut score = Score::default();
     let context = setup.request.context;
-    let chunks = ids[..count].chunks_exact_mut(context);
+    let Conversation {
+        tokenizer,
+        cache,
+        history,
+        forward,
+    } = &mut talk;
+    let chunks = history[..count].chunks_exact_mut(context);
     let chunks = chunks.take(options.chunks.unwrap_or(usize::MAX));
     let mut tokens = 0;
     for (index, chunk) in chunks.enumerate() {
         if let Some(bos) = tokenizer.bos().filter(|_| tokenizer.adds_bos()) {
             chunk[0] = bos;
         }
-        score_chunk(&mut engine, &mut cache, &mut forward, chunk, &mut score)?;
+        score_chunk(&mut engine, cache, forward, chunk, &mut score)?;
         print_chunk(&mut rows, index + 1, &score)?;
         tokens += context;
     }
@@ -106,21 +103,22 @@ fn score_text(
         .decimals("standard_error", score.standard_error(), 5)
         .decimal("ms", ms)
         .decimal("tok_s", tokens as f64 * 1e3 / ms);
-    drop(memory_fields(line, plan.total()).text("finish", "length"));
+    drop(memory_fields(line, memory.plan.total()).text("finish", "length"));
     Ok(())
 }
 
-/// Turns the text into ids at the front of `ids`, with BOS before them where the model adds it;
-/// returns how many.
-fn encode(
-    setup: &Setup,
-    tokenizer: &Tokenizer<'_>,
-    forward: &mut Region<'_, Forward>,
-    ids: &mut [u32],
-) -> Result<usize, Error> {
+/// Turns the text into ids at the front of the history, with BOS before them where the model adds
+/// it; returns how many.
+fn encode(setup: &Setup, talk: &mut Conversation<'_, '_>) -> Result<usize, Error> {
+    let Conversation {
+        tokenizer,
+        history,
+        forward,
+        ..
+    } = talk;
     let mut count = 0;
     let mut push = |id| {
-        ids[count] = id; // as many as `Setup::text_tokens` says
+        history[count] = id; // as many as `Setup::history_tokens` says
         count += 1;
     };
     if let Some(bos) = tokenizer.bos().filter(|_| tokenizer.adds_bos()) {

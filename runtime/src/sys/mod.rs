@@ -6,8 +6,10 @@
 #![allow(unsafe_code)] // foreign calls
 
 mod team;
+mod terminal;
 
 pub use team::{STACK_BYTES, THREADS_MAX, Team};
+pub use terminal::{BAUD_RATES, Baud, Ready, TerminalSettings, wait};
 
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt;
@@ -33,6 +35,10 @@ impl Errno {
     pub const NO_SPACE: Errno = Errno(libc::ENOSPC);
     /// A path is longer than there is room for.
     pub const NAME_TOO_LONG: Errno = Errno(libc::ENAMETOOLONG);
+    /// Nothing to read, or no room to write, just now.
+    pub const WOULD_BLOCK: Errno = Errno(libc::EAGAIN);
+    /// Nobody reads.
+    pub const BROKEN_PIPE: Errno = Errno(libc::EPIPE);
     /// A file ended before the bytes that were asked for.
     pub const UNEXPECTED_END: Errno = Errno(libc::ENODATA);
 
@@ -186,14 +192,19 @@ impl Fd {
         Ok(())
     }
 
+    /// Writes what there is room for, and returns how much that was.
+    pub fn write(self, bytes: &[u8]) -> Result<usize, Errno> {
+        // SAFETY: the kernel reads at most `len` bytes of `bytes`.
+        check(unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) })
+    }
+
     /// Writes all of it.
     ///
     /// # Errors
     /// [`Errno::INTERRUPTED`] if a signal asks the program to end while the reader does not read.
     pub fn write_all(self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
-            // SAFETY: the kernel reads at most `len` bytes of `bytes`.
-            match check(unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) }) {
+            match self.write(bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(Errno::INTERRUPTED) if pending_signal().is_none() => {}
                 Err(errno) => return Err(errno),

@@ -1,0 +1,97 @@
+//! `run`: one prompt in, its answer out.
+
+use crate::conversation::{Asked, Conversation};
+use crate::error::Error;
+use crate::generate::{Ended, Finish, LogitsFile, Manner, Reader};
+use crate::ids;
+use crate::log::Log;
+use crate::options::Options;
+use crate::output::Output;
+use crate::prompt;
+use crate::session::{self, Machine, Memory};
+use crate::sys;
+use crate::trace::{Phase, Trace};
+
+/// Runs a prompt.
+///
+/// # Errors
+/// Whatever ends the run before its text is complete. What can be known before the weights are
+/// read is told before.
+pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<Finish, Error> {
+    let ended = session::traced(options, log, |trace| {
+        run_traced(machine, options, log, trace)
+    })?;
+    ended.log(log);
+    Ok(ended.finish)
+}
+
+fn run_traced(
+    machine: &Machine<'_>,
+    options: &Options,
+    log: &Log,
+    trace: Trace<'_>,
+) -> Result<Ended, Error> {
+    let setup = session::set_up(machine, options, log, trace)?;
+    let mut memory = Memory::reserve(&setup, options, trace)?;
+    let kv = memory.kv.open();
+    let mut talk = Conversation::new(&setup, &memory.model, &kv, memory.forward, log, trace)?;
+    let prompt_len = trace.during(Phase::Encode, || match options.prompt_ids {
+        Some(path) => match ids::read(path, talk.tokenizer.len(), talk.history)? {
+            0 => Err(Error::EmptyPrompt),
+            count => Ok(count),
+        },
+        None => {
+            let system = prompt::system_text(options)?;
+            talk.encode(&setup, system, setup.prompt)
+        }
+    })?;
+    let stops = prompt::stop_texts(options)?;
+    let manner = Manner::new(options.tokens_max, options.sampler, options.seed, &stops)?;
+    let logits_file = options.logits.map(LogitsFile::create).transpose()?;
+    let (model, forward) = (&memory.model, &mut talk.forward);
+    let mut engine =
+        session::start_engine(&setup, options, model, memory.stacks, forward, log, trace)?;
+    memory.plan.check_used(&memory.model, &kv)?;
+    let mut reader = Stdout {
+        output: Output::default(),
+        shows_ids: options.ids,
+    };
+    let asked = Asked {
+        prompt_len,
+        manner,
+        logits_file,
+        reader: &mut reader,
+    };
+    talk.answer(&setup, options, log, &mut engine, asked)
+}
+
+/// stdout as the reader.
+struct Stdout {
+    output: Output,
+    /// Ids, a line each, instead of text.
+    shows_ids: bool,
+}
+
+impl Reader for Stdout {
+    fn token(&mut self, id: u32) -> Result<(), Error> {
+        match self.shows_ids {
+            true => self.output.print(format_args!("{id}\n")),
+            false => Ok(()),
+        }
+    }
+
+    fn text(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        match self.shows_ids {
+            true => Ok(()),
+            false => self.output.bytes(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.output.flush()
+    }
+
+    fn cancels(&mut self) -> Option<Finish> {
+        sys::pending_signal().map(Finish::Cancel)
+    }
+}
