@@ -428,7 +428,7 @@ fn requests_are_answered_as_they_ask() {
     let base = ["-m", &model, "-c", "512"];
     let mut console = Console::on_pty("requests", "", &[&base[..], &["--framed"]].concat());
     assert_eq!(console.read_object(), json!({"ready": true}));
-    let cases: [(Value, &[&str], &str, &str); 5] = [
+    let cases: [(Value, &[&str], &str, &str); 6] = [
         (
             json!({"prompt": "Hi", "n": 5}),
             &["-n", "5"],
@@ -442,9 +442,15 @@ fn requests_are_answered_as_they_ask() {
             "length",
         ),
         (
-            json!({"prompt": "What is the capital of France?", "system": "Be brief.", "id": -9}),
-            &["-sys", "Be brief."],
+            json!({"prompt": "What is the capital of France?", "system": "Be brief.", "n": 9, "id": -9}),
+            &["-n", "9", "-sys", "Be brief."],
             "What is the capital of France?",
+            "length",
+        ),
+        (
+            json!({"prompt": "What is the capital of France? Answer in one short sentence."}),
+            &[],
+            "What is the capital of France? Answer in one short sentence.",
             "eos",
         ),
         (
