@@ -272,7 +272,7 @@ fn terminal_that_hangs_up_is_waited_for() {
 #[test]
 fn slow_reader_gets_every_byte() {
     let model = random_model("slow");
-    let settings = varied(&model, &["-n", "1000", "-c", "1200"]);
+    let settings = varied(&model, &["-n", "400", "-c", "600"]);
     let mut console = Console::on_pty("slow", "", &settings);
     assert_eq!(console.read(2), b"> ");
     let expected = [&one_shot(&settings, b"slowly")[..], b"\n> "].concat();
@@ -374,27 +374,29 @@ fn closed_stdout_ends_with_code_8() {
 
 #[test]
 fn memory_is_planned_and_stays_flat() {
-    let model = smollm2();
-    let arguments = ["-m", &model, "-n", "2", "-c", "512", "--framed"];
-    let line = |at: usize| {
-        let text = "word ".repeat(1 + at * 7 % 100);
-        format!("{{\"prompt\":\"{text}\",\"id\":{at}}}\n")
+    let field = |line: &str, name: &str| -> f64 {
+        let (_, rest) = line.split_once(&format!(" {name}=")).expect("the field");
+        let word = rest.split(' ').next().expect("split gives a first part");
+        word.parse().expect("a number")
     };
+    // A hundred prompts of all lengths.
+    let random = random_model("flat");
+    let settings = varied(&random, &["-n", "2", "-c", "512", "--framed"]);
+    let line = |at: usize| format!("{{\"prompt\":\"{}\"}}\n", "x".repeat(1 + at * 7 % 100));
     let lines: String = (0..100).map(line).collect();
-    let output = run_host(&arguments, lines.as_bytes());
+    let output = run_host(&settings, lines.as_bytes());
     assert_eq!(output.code, 0, "{}", output.stderr);
     let ends = plain(&output, "end");
     assert_eq!(ends.len(), 100);
-    let field = |line: &str, name: &str| -> f64 {
-        let (_, rest) = line.split_once(&format!(" {name}=")).expect("the field");
-        rest.split(' ')
-            .next()
-            .and_then(|word| word.parse().ok())
-            .expect("a number")
-    };
     let anonymous = |at: usize| field(ends[at], "anon_kb");
     assert_eq!(anonymous(99), anonymous(4), "{}\n{}", ends[4], ends[99]);
-    let of_plan = field(ends[99], "actual_to_plan_pct");
+    // The whole of a line is planned for.
+    let model = smollm2();
+    let prompt = format!("{{\"prompt\":\"{}\"}}\n", "x".repeat(16_000));
+    let arguments = ["-m", &model, "-n", "2", "-c", "512", "--framed"];
+    let output = run_host(&arguments, (prompt + "{\"prompt\":\"Hi\"}").as_bytes());
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let of_plan = field(plain(&output, "end")[0], "actual_to_plan_pct");
     assert!((98.0..=102.0).contains(&of_plan), "{of_plan} % of the plan");
     let plan = run_host(&["plan", &model, "--framed", "-c", "512"], b"");
     let plan = String::from_utf8(plan.stdout).expect("UTF-8");
@@ -672,7 +674,7 @@ fn what_is_no_console_is_refused() {
     let odd = format!("{}:12345", pty.path());
     let cases: [(&[&str], i32, &str); 9] = [
         (&["--console", &odd], 2, "speeds are 1200, 2400"),
-        (&["--console", pty.path()], 2, "speeds are"),
+        (&["--console", pty.path()], 2, "takes DEV:BAUD"),
         (&["--console", "ttyS0"], 2, "takes DEV:BAUD"),
         (&["--console", "/dev/ttyS0:9600,what"], 2, "takes DEV:BAUD"),
         (&["--console", "-,xonxoff"], 2, "takes DEV:BAUD"),
