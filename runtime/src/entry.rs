@@ -4,6 +4,7 @@ use crate::board::Board;
 use crate::commands;
 use crate::console;
 use crate::error::Error;
+use crate::init::Init;
 use crate::log::{Log, LogFormat};
 use crate::options::{Command, HELP, Options};
 use crate::session::Machine;
@@ -38,7 +39,13 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
         LogFormat::Text => &SHRUNK_TEXT,
         LogFormat::Json => &SHRUNK_JSON,
     });
-    let code = match command(&machine, &mut arguments, &mut log) {
+    let mut init = Init::begin();
+    let options = match &mut init {
+        // What the kernel did not know of its command line is no argument: it may be anybody's.
+        Some(init) => init.options(&log),
+        None => Options::parse(&mut arguments).map_err(Error::from),
+    };
+    let code = match options.and_then(|options| command(&machine, &options, &mut log)) {
         Ok(code) => code,
         Err(error) => {
             let code = error.exit_code();
@@ -56,11 +63,13 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
             code
         }
     };
-    sys::exit(code)
+    match init {
+        Some(init) => init.end(code, &log),
+        None => sys::exit(code),
+    }
 }
 
-fn command(machine: &Machine<'_>, arguments: &mut Arguments, log: &mut Log) -> Result<u8, Error> {
-    let options = Options::parse(arguments)?;
+fn command(machine: &Machine<'_>, options: &Options, log: &mut Log) -> Result<u8, Error> {
     log.format = options.log_format;
     log.quiet = options.quiet;
     if let Some(path) = options.log_file {
@@ -68,15 +77,15 @@ fn command(machine: &Machine<'_>, arguments: &mut Arguments, log: &mut Log) -> R
     }
     match options.command {
         Command::Run if options.console.is_some() => {
-            return Ok(console::serve(machine, &options, log)?.exit_code());
+            return Ok(console::serve(machine, options, log)?.exit_code());
         }
-        Command::Run => return Ok(commands::run::run(machine, &options, log)?.exit_code()),
-        Command::Plan => commands::plan::run(machine, &options)?,
-        Command::Pack => commands::pack::run(&options, log)?,
-        Command::Tokenize => commands::tokenize::run(&options)?,
-        Command::Perplexity => commands::perplexity::run(machine, &options, log)?,
-        Command::Inspect => commands::inspect::run(&options)?,
-        Command::Kernels => commands::kernels::run(&options)?,
+        Command::Run => return Ok(commands::run::run(machine, options, log)?.exit_code()),
+        Command::Plan => commands::plan::run(machine, options)?,
+        Command::Pack => commands::pack::run(options, log)?,
+        Command::Tokenize => commands::tokenize::run(options)?,
+        Command::Perplexity => commands::perplexity::run(machine, options, log)?,
+        Command::Inspect => commands::inspect::run(options)?,
+        Command::Kernels => commands::kernels::run(options)?,
         Command::Help => STDOUT.write_all(HELP.as_bytes()).map_err(Error::Output)?,
         Command::Version => commands::version(machine.board)?,
     }

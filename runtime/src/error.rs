@@ -3,6 +3,7 @@
 use crate::arena::ArenaError;
 use crate::chat::ChatError;
 use crate::gguf::GgufError;
+use crate::init::BootError;
 use crate::kv::KvError;
 use crate::load::LoadError;
 use crate::model::ConfigError;
@@ -21,6 +22,8 @@ use kernels_asm::registry::ResolveError;
 pub enum Error {
     /// The command line.
     Usage(UsageError),
+    /// The system, of which this is the first process, is not as the kernel's command line says.
+    Boot(BootError),
     /// `--isa` asks for what the CPU lacks.
     CpuFeature {
         /// The tier asked for.
@@ -126,6 +129,8 @@ impl Error {
             System(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
             Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt | TextTooShort { .. } => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
+            Boot(BootError::Mount { .. } | BootError::NoDevice { .. }) => 4,
+            Boot(_) => 2,
             Chat(ChatError::UnknownName { .. } | ChatError::NeedsTemplate) => 2,
             CpuFeature { .. } | Kernel(ResolveError::KernelNeeds { .. }) => 3,
             File { .. }
@@ -149,6 +154,7 @@ impl fmt::Display for Error {
         use Error::*;
         match *self {
             Usage(error) => write!(f, "{error} (see --help)"),
+            Boot(error) => error.fmt(f),
             CpuFeature { isa, missing } => {
                 write!(f, "--isa {}: this CPU lacks", isa.name())?;
                 missing.names().try_for_each(|name| write!(f, " {name}"))
@@ -237,6 +243,7 @@ macro_rules! from {
 
 from! {
     UsageError => Usage,
+    BootError => Boot,
     ResolveError => Kernel,
     GgufError => Gguf,
     ConfigError => Config,

@@ -15,6 +15,8 @@
 //!
 //! [`trace`] tells a sink what happens when; nobody listens by default.
 //!
+//! Where the kernel starts nothing else, `init` comes first.
+//!
 //! [`entry`] is where a board's `main` comes in; [`sys`] is the only room that knows Linux.
 #![no_std]
 
@@ -31,6 +33,7 @@ mod generate;
 pub mod gguf;
 mod ids;
 pub mod image;
+mod init;
 pub mod kv;
 pub mod load;
 pub mod log;

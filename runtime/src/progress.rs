@@ -1,4 +1,5 @@
-//! How far a long piece of work is: a bar on a terminal, a line a second elsewhere.
+//! How far a long piece of work is: a bar on a person's terminal, a line a second elsewhere, as on
+//! the console of a system that has no other program.
 
 use crate::log::{Log, LogFormat};
 use crate::sys;
@@ -31,7 +32,8 @@ pub struct Progress<'l> {
 impl<'l> Progress<'l> {
     /// Starts the clock.
     pub fn new(log: &'l Log, work: &'static str, total: u64) -> Self {
-        let bar = !log.quiet && log.format == LogFormat::Text && log.fd.is_terminal();
+        let is_for_a_person = log.fd.is_terminal() && !sys::has_taken_over();
+        let bar = !log.quiet && log.format == LogFormat::Text && is_for_a_person;
         let began = sys::now();
         Progress {
             log,

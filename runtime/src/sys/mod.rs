@@ -5,9 +5,13 @@
 
 #![allow(unsafe_code)] // foreign calls
 
+mod first;
 mod team;
 mod terminal;
 
+pub use first::{
+    Ending, end_system, exists, has_taken_over, is_first_process, mount, sleep, take_over,
+};
 pub use team::{STACK_BYTES, THREADS_MAX, Team};
 pub use terminal::{BAUD_RATES, Baud, Ready, TerminalSettings, wait};
 
@@ -358,14 +362,14 @@ static BUS_ERROR: AtomicPtr<&'static str> = AtomicPtr::new(core::ptr::null_mut()
 
 extern "C" fn on_bus_error(_signal: c_int) {
     let line = BUS_ERROR.load(Ordering::Relaxed);
-    // SAFETY: `explain_bus_errors` stored a reference that lives as long as the process; write and
-    // _exit are safe in a signal handler.
+    // SAFETY: `explain_bus_errors` stored a reference that lives as long as the process; write is
+    // safe in a signal handler, and so is all that `exit` calls.
     unsafe {
         if let Some(line) = line.as_ref() {
             libc::write(STDERR.0, line.as_ptr().cast(), line.len());
         }
-        libc::_exit(5);
     }
+    exit(5)
 }
 
 /// From now on, touching a mapped file that has become shorter writes `line` to stderr and ends
@@ -513,8 +517,9 @@ pub fn pending_signal() -> Option<u8> {
     }
 }
 
-/// Ends the process, threads and all.
+/// Ends the process, threads and all; and the system with it, if it is the first process.
 pub fn exit(code: u8) -> ! {
+    first::end_if_first();
     // SAFETY: _exit takes any number and does not return.
     unsafe { libc::_exit(code.into()) }
 }

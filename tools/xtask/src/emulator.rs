@@ -8,7 +8,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{apt, command, workspace};
+use crate::archive::Archive;
+use crate::fetch::Fetch;
+use crate::{command, workspace};
 
 /// Cores that kernels are checked on: without SDOT in order, with it in order and out of order, and
 /// with SMMLA and SVE2.
@@ -84,7 +86,11 @@ pub fn ensure() {
 
 /// Takes the program out of the package of a suite.
 fn fetch(suite: &str) -> Result<()> {
-    apt::extract(suite, PACKAGE, &format!("usr/bin/{PROGRAM}"), &cached())
+    let fetch = Fetch::begin()?;
+    let archive = Archive::open(&fetch, &[suite], None)?;
+    archive.download(PACKAGE)?;
+    archive.unpack(Some(&format!("usr/bin/{PROGRAM}")))?;
+    archive.place(&format!("usr/bin/{PROGRAM}"), &cached())
 }
 
 fn cached() -> PathBuf {

@@ -20,6 +20,8 @@ usage: cargo xtask COMMAND
   demo           set up, build, and let the default model sum up this repository's last commits
   build [BOARD]  build a board's release binary and print its path (default: host)
   model NAME     fetch or make a model once and print its path
+  virt [FLAGS]   boot Rushlight as the only program of an emulated board, and ask it
+  image BOARD    write what a board boots: an initramfs, and with `--model M` its partition's image
   test           set up, build every board, check formatting and lints, run all tests
   ci             test, then demo
   cycles         time the 64-bit Arm kernels by a model of the Cortex-A55; check their budgets

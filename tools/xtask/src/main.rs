@@ -5,6 +5,7 @@
 
 mod accuracy;
 mod apt;
+mod archive;
 mod bench;
 mod board;
 mod build;
@@ -18,6 +19,8 @@ mod fetch;
 mod flags;
 mod gemv;
 mod help;
+mod image;
+mod initramfs;
 mod kernelcheck;
 mod llama_cpp;
 mod log;
@@ -29,6 +32,7 @@ mod perf_log;
 mod setup;
 mod synth;
 mod test;
+mod virt;
 mod vocab;
 mod workspace;
 mod yardstick;
@@ -56,6 +60,8 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["build", board] => build::run(board),
         ["model", name] => model::run(name),
         ["demo"] => demo::run(),
+        ["virt", flags @ ..] => virt::run(flags),
+        ["image", board, flags @ ..] if !board.starts_with('-') => image::run(board, flags),
         ["test"] => test::run(),
         ["ci"] => ci::run(),
         ["cycles"] => cycles::run(),
@@ -68,6 +74,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["yardstick", flags @ ..] => yardstick::run(flags),
         ["help" | "--help" | "-h"] => help::run(),
         [] => exit::usage("no command given", &help::text()),
+        ["image", ..] => exit::usage("the image of which board?", &board::names()),
         ["model"] => exit::usage("which model?", &model::names()),
         _ => exit::usage(
             &format!("cannot do `{}`", arguments.join(" ")),
