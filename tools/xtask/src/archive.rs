@@ -149,6 +149,11 @@ impl Archive {
     }
 }
 
+/// Whether this machine has its packages from Debian: from there, this has them too.
+pub fn is_there() -> bool {
+    command::exists("apt-get") && address().is_ok()
+}
+
 /// Where this machine has its own Debian packages from.
 fn address() -> Result<String> {
     apt::ensure_lists()?;

@@ -38,6 +38,9 @@ usage: cargo xtask virt [FLAGS]
 /// The board.
 const BOARD: &str = "virt";
 
+/// Flags of Rushlight that this cannot do with.
+const LOG_FLAGS: [&str; 4] = ["-q", "--quiet", "--log-format", "--log-file"];
+
 /// What the command line asks for.
 struct Settings<'a> {
     model: &'a str,
@@ -81,6 +84,10 @@ impl<'a> Settings<'a> {
         }
         if settings.arguments.contains('"') {
             return flags.wrong("the kernel takes no double quotes within --args");
+        }
+        let mut words = settings.arguments.split(' ');
+        if let Some(word) = words.find(|word| LOG_FLAGS.contains(word)) {
+            return flags.wrong(&format!("{word} hides the log that this command goes by"));
         }
         Ok(settings)
     }
@@ -162,6 +169,7 @@ mod tests {
         for words in [
             ["--disk", "tape"],
             ["--args", "-p \"x\""],
+            ["--args", "-n 8 -q"],
             ["--seconds", "soon"],
         ] {
             assert!(Settings::read(&words).is_err(), "{words:?}");

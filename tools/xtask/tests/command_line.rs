@@ -33,12 +33,25 @@ fn unknown_model_is_a_usage_error_that_lists_all() {
 
 #[test]
 fn unknown_board_is_a_usage_error_that_lists_all() {
-    let output = xtask(&["build", "toaster"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(output.stdout.is_empty());
-    for name in ["host", "generic-arm64"] {
-        assert!(text(&output.stderr).contains(name), "{name}");
+    for arguments in [
+        ["build", "toaster"].as_slice(),
+        &["image", "toaster"],
+        &["image"],
+    ] {
+        let output = xtask(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty());
+        for name in ["host", "generic-arm64", "virt"] {
+            assert!(text(&output.stderr).contains(name), "{name}");
+        }
     }
+}
+
+#[test]
+fn wrong_disk_of_the_emulated_board_is_a_usage_error() {
+    let output = xtask(&["virt", "--disk", "tape"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--disk cannot be `tape`"));
 }
 
 #[test]
