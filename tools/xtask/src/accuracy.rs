@@ -47,6 +47,7 @@ pub fn run(arguments: &[&str]) -> Result<()> {
         apt::install("time", "measuring memory")?;
     }
     let machine = Machine::here()?;
+    let commit = machine::commit()?; // of what is built now; it may go on while this measures
     let programs = Programs {
         ours: build::board(&board::named(board::HOST)?)?,
         perplexity: peer::ensure(peer::PERPLEXITY)?,
@@ -62,7 +63,7 @@ pub fn run(arguments: &[&str]) -> Result<()> {
     }
     let report = Report {
         date: machine::date("+%F")?,
-        commit: machine::commit()?,
+        commit,
         rows,
     };
     print!("\n{}", report.table());
