@@ -173,10 +173,10 @@ impl Random {
             Q6_K => (&[208], 0),
             Q5_1 => (&[0, 2], 5),
             IQ4_NL => (&[0], 5),
-            Q2_K => (&[80, 82], 7),
+            Q2_K => (&[80, 82], 4),
             Q3_K => (&[108], 5),
-            TQ1_0 => (&[52], 11),
-            TQ2_0 => (&[64], 11),
+            TQ1_0 => (&[52], 8),
+            TQ2_0 => (&[64], 8),
             F32 | F16 | BF16 => unreachable!("no blocks"),
         };
         for block in bytes.chunks_exact_mut(block) {

@@ -265,8 +265,9 @@ struct Tensors<'r> {
 impl Tensors<'_> {
     /// A matrix times `2^power`.
     fn matrix(&mut self, name: &str, columns: u64, rows: u64, power: u16) {
-        const FORMATS: [WeightFormat; 13] = [
-            Q8_0, Q4_K, Q5_0, Q6_K, Q4_0, Q5_K, F16, Q4_1, IQ4_NL, BF16, Q5_1, Q3_K, F32,
+        const FORMATS: [WeightFormat; 16] = [
+            Q8_0, Q4_K, Q5_0, Q6_K, Q4_0, Q5_K, F16, Q4_1, IQ4_NL, BF16, Q5_1, Q3_K, F32, Q2_K,
+            TQ1_0, TQ2_0,
         ];
         let format = match self.weights {
             Weights::Floats => F32,
