@@ -129,7 +129,11 @@ impl Error {
             System(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
             Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt | TextTooShort { .. } => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
-            Boot(BootError::Mount { .. } | BootError::NoDevice { .. }) => 4,
+            Boot(
+                BootError::Mount { .. }
+                | BootError::NoFileSystem { .. }
+                | BootError::NoDevice { .. },
+            ) => 4,
             Boot(_) => 2,
             Chat(ChatError::UnknownName { .. } | ChatError::NeedsTemplate) => 2,
             CpuFeature { .. } | Kernel(ResolveError::KernelNeeds { .. }) => 3,

@@ -80,10 +80,17 @@ pub enum BootError {
     TooManyWords,
     /// The command line cannot be read.
     Unreadable(Errno),
-    /// A file system that is needed could not be mounted.
+    /// A file system of the kernel's own could not be mounted.
     Mount {
-        /// Where, or of which device.
+        /// Where.
         what: &'static CStr,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// A device has no file system that the kernel can mount.
+    NoFileSystem {
+        /// Which.
+        device: &'static CStr,
         /// What the kernel said.
         errno: Errno,
     },
@@ -110,6 +117,13 @@ impl fmt::Display for BootError {
             }
             BootError::Unreadable(errno) => write!(f, "/proc/cmdline: {errno}"),
             BootError::Mount { what, errno } => write!(f, "mount {}: {errno}", Shown(what)),
+            BootError::NoFileSystem { device, errno } => {
+                let device = Shown(device);
+                write!(
+                    f,
+                    "{device}: no ext4 or vfat that this kernel mounts: {errno}"
+                )
+            }
             BootError::NoDevice { device, seconds } => {
                 write!(f, "{} did not appear within {seconds} s", Shown(device))
             }

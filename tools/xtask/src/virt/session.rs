@@ -12,6 +12,46 @@ use serde_json::{Value, json};
 
 use crate::command;
 
+/// What is sent once the board waits for it.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// One request, or whatever else makes one object come back.
+    line: Vec<u8>,
+    /// Whether a BREAK follows as soon as the answer begins.
+    breaks: bool,
+}
+
+impl Step {
+    /// A prompt.
+    pub fn ask(prompt: &str) -> Self {
+        Step::raw(json!({ "prompt": prompt }).to_string().as_bytes())
+    }
+
+    /// A prompt whose answer of so many tokens is broken off at its start.
+    pub fn ask_and_break(prompt: &str, tokens: u32) -> Self {
+        let request = json!({ "prompt": prompt, "n": tokens });
+        Step {
+            breaks: true,
+            ..Step::raw(request.to_string().as_bytes())
+        }
+    }
+
+    /// Whatever bytes, and a line end.
+    pub fn raw(line: &[u8]) -> Self {
+        Step {
+            line: line.to_vec(),
+            breaks: false,
+        }
+    }
+}
+
+/// QEMU turns this into a BREAK on the line, and the first byte twice into itself.
+const BREAK: &[u8] = b"\x01b";
+const ESCAPE: u8 = BREAK[0];
+
+/// What Rushlight says when it waits for somebody who says how the system ends.
+const WAITS: &str = "rushlight init message=\"type poweroff or reboot\"";
+
 /// What the kernel says when it is not well.
 const TROUBLES: [&str; 3] = ["Kernel panic", "Out of memory", "Oops"];
 
@@ -29,29 +69,38 @@ enum Heard {
 struct Progress {
     code: Option<u8>,
     trouble: Option<String>,
-    /// Code of the last answer that was refused.
-    refused: Option<u8>,
-    asked: usize,
+    refused: Vec<u8>,
+    finishes: Vec<String>,
+    /// Steps that were taken.
+    taken: usize,
+    /// Whether a BREAK is due when text comes.
+    breaks: bool,
+    /// Whether what is typed is shown by the kernel, and answered by nobody.
+    waits: bool,
     text: Vec<u8>,
     logs: String,
 }
 
 /// A run that is over.
 pub struct Talk {
-    /// What Rushlight ended with, or refused a prompt with.
+    /// What Rushlight ended with.
     pub code: u8,
+    /// The codes of the requests that were refused.
+    pub refused: Vec<u8>,
+    /// How the others ended, as the log says it.
+    pub finishes: Vec<String>,
     /// The answers, a line end after each.
     pub text: Vec<u8>,
     /// What the second serial line had.
     pub logs: String,
 }
 
-/// Boots a machine and sends the prompts, each once its forerunner is answered; without any, sends
+/// Boots a machine and takes the steps, each once its forerunner is answered; without any, sends
 /// what comes by stdin. Text goes to stdout as it comes, logs to stderr.
 ///
 /// # Errors
 /// The kernel is not well, or the system does not end in time.
-pub fn talk(qemu: &mut Command, prompts: &[&str], limit: Duration) -> Result<Talk> {
+pub fn talk(qemu: &mut Command, steps: &[Step], limit: Duration) -> Result<Talk> {
     let deadline = Instant::now() + limit;
     qemu.stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -59,7 +108,7 @@ pub fn talk(qemu: &mut Command, prompts: &[&str], limit: Duration) -> Result<Tal
     let mut child = qemu
         .spawn()
         .map_err(|error| command::not_started(qemu, &error))?;
-    let result = listen(&mut child, prompts, deadline);
+    let result = listen(&mut child, steps, deadline);
     if result.is_err() {
         let _ = child.kill(); // it may have ended by itself
     }
@@ -70,21 +119,22 @@ pub fn talk(qemu: &mut Command, prompts: &[&str], limit: Duration) -> Result<Tal
     }
     ensure!(status.success(), "QEMU failed: {status}");
     let code = progress.code;
-    let code = code.context("the board went off without saying why")?;
     Ok(Talk {
-        code: progress.refused.filter(|_| code == 0).unwrap_or(code),
+        code: code.context("the board went off without saying why")?,
+        refused: progress.refused,
+        finishes: progress.finishes,
         text: progress.text,
         logs: progress.logs,
     })
 }
 
-fn listen(child: &mut Child, prompts: &[&str], deadline: Instant) -> Result<Progress> {
+fn listen(child: &mut Child, steps: &[Step], deadline: Instant) -> Result<Progress> {
     let (sender, heard) = mpsc::channel();
     let mut input = child.stdin.take();
     let stdout = child.stdout.take().context("stdout is piped")?;
     let stderr = child.stderr.take().context("stderr is piped")?;
     let text_sender = sender.clone();
-    match prompts {
+    match steps {
         [] => thread::spawn(move || hear_bytes(stdout, &text_sender)),
         _ => thread::spawn(move || hear_lines(stdout, &text_sender, Heard::Text)),
     };
@@ -97,20 +147,24 @@ fn listen(child: &mut Child, prompts: &[&str], deadline: Instant) -> Result<Prog
     while open > 0 {
         match heard.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Heard::End) => open -= 1,
-            Ok(Heard::Text(bytes)) if prompts.is_empty() => progress.show(&bytes)?,
-            Ok(Heard::Text(line)) => {
-                if progress.hear_object(&line)? {
-                    progress.ask_next(input.as_mut(), prompts)?;
-                }
+            Ok(Heard::Text(bytes)) if steps.is_empty() || progress.waits => {
+                progress.show(&bytes)?;
             }
+            Ok(Heard::Text(line)) => match progress.hear_object(&line)? {
+                Object::Text => progress.break_off(input.as_mut())?,
+                Object::Last => progress.next(input.as_mut(), steps)?,
+            },
             Ok(Heard::Log(line)) => {
                 let line = line.trim_end();
                 eprintln!("{line}");
                 progress.hear_log(line);
-                if line.starts_with("rushlight console") && line.ends_with("state=ready") {
-                    match prompts {
+                progress.waits |= line == WAITS;
+                let is_ready =
+                    line.starts_with("rushlight console") && line.ends_with("state=ready");
+                if is_ready || line == WAITS {
+                    match steps {
                         [] => forward_stdin(input.take()),
-                        _ => progress.ask_next(input.as_mut(), prompts)?,
+                        _ => progress.next(input.as_mut(), steps)?,
                     }
                 }
             }
@@ -142,8 +196,8 @@ impl Progress {
         Ok(())
     }
 
-    /// An object of an answer; whether it is the last one.
-    fn hear_object(&mut self, line: &[u8]) -> Result<bool> {
+    /// An object of an answer.
+    fn hear_object(&mut self, line: &[u8]) -> Result<Object> {
         let Ok(object) = serde_json::from_slice::<Value>(line) else {
             bail!("no JSON: {}", String::from_utf8_lossy(line).trim_end());
         };
@@ -151,27 +205,58 @@ impl Progress {
             self.show(text.as_bytes())?;
         }
         if object["error"].is_string() {
-            let code = object["code"].as_u64();
-            self.refused = code.and_then(|code| u8::try_from(code).ok());
+            let code = object["code"].as_u64().context("an error has a code")?;
+            self.refused.push(u8::try_from(code)?);
+            return Ok(Object::Last);
         }
-        let is_last = object["finish"].is_string() || object["error"].is_string();
-        if is_last {
+        if let Some(finish) = object["finish"].as_str() {
+            self.finishes.push(finish.to_owned());
             self.show(b"\n")?;
+            return Ok(Object::Last);
         }
-        Ok(is_last)
+        Ok(Object::Text)
     }
 
-    /// Sends the next prompt, or the word that ends the system.
-    fn ask_next(&mut self, input: Option<&mut ChildStdin>, prompts: &[&str]) -> Result<()> {
-        let input = input.context("stdin is piped")?;
-        match prompts.get(self.asked) {
-            Some(prompt) => writeln!(input, "{}", json!({ "prompt": prompt }))?,
-            None => writeln!(input, "poweroff")?,
+    /// Sends a BREAK, if the answer that is coming is to have one and had none yet.
+    fn break_off(&mut self, input: Option<&mut ChildStdin>) -> Result<()> {
+        match core::mem::take(&mut self.breaks) {
+            true => send(input, BREAK),
+            false => Ok(()),
         }
-        self.asked += 1;
-        input.flush()?;
-        Ok(())
     }
+
+    /// Takes the next step, or sends the word that ends the system.
+    fn next(&mut self, input: Option<&mut ChildStdin>, steps: &[Step]) -> Result<()> {
+        let step = steps.get(self.taken);
+        let line = step.map_or(POWER_OFF, |step| &step.line);
+        self.breaks = step.is_some_and(|step| step.breaks);
+        self.taken += 1;
+        let mut bytes = Vec::with_capacity(line.len() + 1);
+        for &byte in line {
+            bytes.push(byte);
+            bytes.extend((byte == ESCAPE).then_some(ESCAPE));
+        }
+        bytes.push(b'\n');
+        send(input, &bytes)
+    }
+}
+
+/// A line of the framed mode.
+enum Object {
+    /// A part of an answer, or that the board is ready.
+    Text,
+    /// The end of an answer, or the refusal of a request.
+    Last,
+}
+
+/// The line that ends the system.
+const POWER_OFF: &[u8] = b"poweroff";
+
+fn send(input: Option<&mut ChildStdin>, bytes: &[u8]) -> Result<()> {
+    let input = input.context("stdin is piped")?;
+    input.write_all(bytes)?;
+    input.flush()?;
+    Ok(())
 }
 
 /// Sends what comes by stdin, and at its end the word that ends the system. The thread ends with
@@ -186,7 +271,10 @@ fn forward_stdin(input: Option<ChildStdin>) {
                 return;
             }
         }
-        let _ = writeln!(input, "poweroff"); // it may be off already
+        // It may be off already.
+        let _ = input
+            .write_all(POWER_OFF)
+            .and_then(|()| input.write_all(b"\n"));
     });
 }
 
