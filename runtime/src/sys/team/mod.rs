@@ -1,9 +1,11 @@
 //! A team of threads that runs one job at a time, together.
 //!
-//! The caller is member 0. A job is announced by counting up an epoch; members wait for the next
-//! epoch with a bounded spin and then sleep on a futex, so an idle team costs nothing and a machine
-//! with fewer free processors than members does not burn its time slices. The caller waits for the
-//! members the same way. There is one team in a process.
+//! The caller is member 0. It opens a gate for each job; members wait there with a bounded spin and
+//! then sleep on a futex, so an idle team costs nothing and a machine with fewer free processors
+//! than members does not burn its time slices. The caller waits for those at work the same way.
+//! There is one team in a process.
+
+mod gate;
 
 use super::{Errno, futex_wait, futex_wake_all, now, pin_to};
 use core::cell::UnsafeCell;
@@ -11,6 +13,7 @@ use core::ffi::c_void;
 use core::hint::spin_loop;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use gate::{Gate, JobNumber};
 
 /// Most threads of a team.
 pub const THREADS_MAX: usize = 64;
@@ -43,29 +46,19 @@ type Job<'a> = dyn Fn(usize) + Sync + 'a;
 
 struct Shared {
     taken: AtomicBool,
-    /// Counts jobs up.
-    epoch: AtomicU32,
-    /// Members who have not finished the job.
-    running: AtomicU32,
-    /// Members asleep, waiting for the next epoch.
-    sleepers: AtomicU32,
-    /// Whether the caller sleeps, waiting for the members.
-    caller_sleeps: AtomicU32,
-    /// The job of this epoch. Written by the caller while no member runs; read by members after
-    /// they have seen the epoch.
+    gate: Gate,
+    /// The job that the gate is open for. Written by the caller while the gate is closed and nobody
+    /// inside; read by members who are inside.
     job: UnsafeCell<MaybeUninit<&'static Job<'static>>>,
 }
 
-// SAFETY: `job` is written only in `Team::run` before the epoch's release store and while
-// `running` is 0; members read it only after the acquire load that saw that epoch.
+// SAFETY: `job` is written only in `Team::run` before the gate is opened and after it was closed,
+// when nobody is inside; members read it only inside.
 unsafe impl Sync for Shared {}
 
 static SHARED: Shared = Shared {
     taken: AtomicBool::new(false),
-    epoch: AtomicU32::new(0),
-    running: AtomicU32::new(0),
-    sleepers: AtomicU32::new(0),
-    caller_sleeps: AtomicU32::new(0),
+    gate: Gate::new(AtomicU32::new(0)),
     job: UnsafeCell::new(MaybeUninit::uninit()),
 };
 
@@ -112,62 +105,23 @@ impl Team {
         false
     }
 
-    /// Runs `job(member)` on every member at once and returns when all are done. What the members
-    /// wrote happens before the return.
+    /// Runs `job(member)` on the caller and on every other member that comes before the caller is
+    /// done; returns when none of them is at it any more. So a job is work that whoever is there
+    /// takes up piece by piece. What the members wrote happens before the return.
     pub fn run(&mut self, job: &Job<'_>) {
         if self.members == 1 {
             return job(0);
         }
-        // SAFETY: only the lifetime changes. Members use the reference only until they count
-        // `running` down, and this function returns only when all of them have.
+        // SAFETY: only the lifetime changes. Members use the reference only inside the gate, and
+        // this function returns only when it is closed and nobody is inside.
         let job = unsafe { core::mem::transmute::<&Job<'_>, &'static Job<'static>>(job) };
-        // SAFETY: `running` is 0, so no member reads the job (see `Shared`), and `&mut self` keeps
-        // other callers out.
+        // SAFETY: the gate is closed and nobody inside, so no member reads the job (see `Shared`),
+        // and `&mut self` keeps other callers out.
         unsafe { (*SHARED.job.get()).write(job) };
-        SHARED
-            .running
-            .store(self.members as u32 - 1, Ordering::Relaxed);
-        // Sequentially consistent with a member's `sleepers` and `epoch`: either it sees the new
-        // epoch before it sleeps, or it is seen here as a sleeper and woken.
-        SHARED.epoch.fetch_add(1, Ordering::SeqCst);
-        if SHARED.sleepers.load(Ordering::SeqCst) != 0 {
-            futex_wake_all(&SHARED.epoch);
-        }
+        SHARED.gate.open();
         job(0);
-        wait_for_members();
+        SHARED.gate.close();
     }
-}
-
-fn wait_for_members() {
-    if spin_until(|| SHARED.running.load(Ordering::Acquire) == 0) {
-        return;
-    }
-    SHARED.caller_sleeps.store(1, Ordering::SeqCst);
-    loop {
-        let running = SHARED.running.load(Ordering::SeqCst);
-        if running == 0 {
-            break;
-        }
-        futex_wait(&SHARED.running, running);
-    }
-    SHARED.caller_sleeps.store(0, Ordering::Relaxed);
-}
-
-/// Waits until the epoch is no longer `seen`, and returns the new one.
-fn wait_for_epoch(seen: u32) -> u32 {
-    if spin_until(|| SHARED.epoch.load(Ordering::Acquire) != seen) {
-        return SHARED.epoch.load(Ordering::Acquire);
-    }
-    SHARED.sleepers.fetch_add(1, Ordering::SeqCst);
-    let epoch = loop {
-        let epoch = SHARED.epoch.load(Ordering::SeqCst);
-        if epoch != seen {
-            break epoch;
-        }
-        futex_wait(&SHARED.epoch, seen);
-    };
-    SHARED.sleepers.fetch_sub(1, Ordering::SeqCst);
-    epoch
 }
 
 /// A member's life: it ends with the process.
@@ -175,18 +129,14 @@ extern "C" fn member(argument: *mut c_void) -> *mut c_void {
     // The argument is no address: the member's number, and its processor above that.
     let packed = argument.addr();
     pin_to((packed >> 16) as u32);
-    let mut epoch = 0;
+    let mut last = JobNumber::NONE;
     loop {
-        epoch = wait_for_epoch(epoch);
-        // SAFETY: the epoch was seen, so its job is written and stays until `running` is counted
-        // down below (see `Shared`).
+        last = SHARED.gate.enter(last);
+        // SAFETY: this member is inside, so the job was written before the gate was opened, and
+        // stays until it has left (see `Shared`).
         let job = unsafe { (*SHARED.job.get()).assume_init() };
         job(packed & 0xffff);
-        if SHARED.running.fetch_sub(1, Ordering::SeqCst) == 1
-            && SHARED.caller_sleeps.load(Ordering::SeqCst) != 0
-        {
-            futex_wake_all(&SHARED.running);
-        }
+        SHARED.gate.leave();
     }
 }
 
