@@ -486,10 +486,13 @@ pub fn allowed_cpus() -> u64 {
     if got == 0 && mask[0] != 0 { mask[0] } else { 1 }
 }
 
-/// Binds the calling thread to one processor. A kernel that refuses is no error: it is slower.
-fn pin_to(cpu: u32) {
+/// Binds the calling thread, and those that it starts, to some of the first 64 processors. A kernel
+/// that refuses is no error: it is slower.
+fn bind_to(cpus: &[u32]) {
     let mut mask = [0u64; 16];
-    mask[0] = 1 << (cpu % 64);
+    for cpu in cpus {
+        mask[0] |= 1 << (cpu % 64);
+    }
     // SAFETY: the kernel reads the given number of bytes of `mask`.
     unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) };
 }

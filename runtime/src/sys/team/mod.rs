@@ -7,7 +7,7 @@
 
 mod gate;
 
-use super::{Errno, futex_wait, futex_wake_all, now, pin_to};
+use super::{Errno, bind_to, futex_wait, futex_wake_all, now};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::hint::spin_loop;
@@ -69,7 +69,9 @@ pub struct Team {
 
 impl Team {
     /// Starts `cpus.len() - 1` threads, each on its own stack of [`STACK_BYTES`], and binds them
-    /// and the caller to `cpus`. `stacks` holds `(cpus.len() - 1) * STACK_BYTES` bytes.
+    /// and the caller to `cpus`: to all of these, not each to its own, so that the kernel can let
+    /// them take turns on one that another program keeps busy. `stacks` holds
+    /// `(cpus.len() - 1) * STACK_BYTES` bytes.
     ///
     /// # Errors
     /// The kernel starts no more threads.
@@ -85,10 +87,10 @@ impl Team {
             !SHARED.taken.swap(true, Ordering::Relaxed),
             "one team in a process"
         );
-        pin_to(cpus[0]);
-        let members = cpus[1..].iter().zip(stacks.chunks_exact_mut(STACK_BYTES));
-        for (index, (&cpu, stack)) in members.enumerate() {
-            spawn(index + 1, cpu, stack)?;
+        bind_to(cpus);
+        let stacks = stacks.chunks_exact_mut(STACK_BYTES);
+        for (member, stack) in (1..cpus.len()).zip(stacks) {
+            spawn(member, stack)?;
         }
         Ok(Team {
             members: cpus.len(),
@@ -126,22 +128,21 @@ impl Team {
 
 /// A member's life: it ends with the process.
 extern "C" fn member(argument: *mut c_void) -> *mut c_void {
-    // The argument is no address: the member's number, and its processor above that.
-    let packed = argument.addr();
-    pin_to((packed >> 16) as u32);
+    let member = argument.addr(); // it is no address
     let mut last = JobNumber::NONE;
     loop {
         last = SHARED.gate.enter(last);
         // SAFETY: this member is inside, so the job was written before the gate was opened, and
         // stays until it has left (see `Shared`).
         let job = unsafe { (*SHARED.job.get()).assume_init() };
-        job(packed & 0xffff);
+        job(member);
         SHARED.gate.leave();
     }
 }
 
-fn spawn(index: usize, cpu: u32, stack: &'static mut [u8]) -> Result<(), Errno> {
-    let argument = core::ptr::without_provenance_mut((cpu as usize) << 16 | index);
+/// Starts a thread, which inherits the processors that the caller is bound to.
+fn spawn(number: usize, stack: &'static mut [u8]) -> Result<(), Errno> {
+    let argument = core::ptr::without_provenance_mut(number);
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
     let mut thread = MaybeUninit::<libc::pthread_t>::uninit();
     // SAFETY: the attributes are initialised before use; the stack is this thread's alone, for
