@@ -124,7 +124,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
             reader,
             logits_file,
             plan_bytes: setup.plan().total(),
-            first_cpu: setup.processors.cpus[0],
+            cpus: setup.cpus(),
             times: Times::default(),
             mark: Mark::default(),
         };

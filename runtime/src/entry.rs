@@ -42,7 +42,7 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
     let mut init = Init::begin();
     let options = match &mut init {
         // What the kernel did not know of its command line is no argument: it may be anybody's.
-        Some(init) => init.options(&log),
+        Some(init) => init.options(board, &log),
         None => Options::parse(&mut arguments).map_err(Error::from),
     };
     let code = match options.and_then(|options| command(&machine, &options, &mut log)) {

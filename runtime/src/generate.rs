@@ -1,7 +1,7 @@
 //! The loop: prompt ids through the model in chunks, then one token after the other.
 
 use crate::arena::{Forward, Open, Region};
-use crate::cpu;
+use crate::cpu::{self, Root, State, Throttled};
 use crate::error::Error;
 use crate::kv::KvCache;
 use crate::log::{Line, Log};
@@ -9,10 +9,11 @@ use crate::model::Engine;
 use crate::options::Options;
 use crate::profile::{Bucket, Profile};
 use crate::sampler::{Sampler, Settings, check_finite};
-use crate::sys::{self, Fd};
+use crate::sys::{self, Fd, THREADS_MAX};
 use crate::tokenizer::{Flow, TextStream, Tokenizer};
 use crate::trace::Phase;
 use core::ffi::CStr;
+use heapless::Vec;
 
 /// Why generation ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +63,6 @@ pub struct Times {
     last: u64,
     /// Tokens chosen.
     generated: usize,
-    mhz: Option<u64>,
 }
 
 /// The state of the accounts at a token's line.
@@ -154,8 +154,8 @@ pub struct Generator<'g, 'm, 'k> {
     pub logits_file: Option<LogitsFile>,
     /// What was planned, for the log.
     pub plan_bytes: usize,
-    /// The processor of the first thread, for the log.
-    pub first_cpu: u32,
+    /// The processors of the threads, for the log.
+    pub cpus: Vec<u32, THREADS_MAX>,
     /// When what happened.
     pub times: Times,
     /// What was spent until the last token's line, and when that was.
@@ -172,9 +172,9 @@ impl Generator<'_, '_, '_> {
         prompt_len: usize,
         forward: &mut Region<'_, Forward>,
     ) -> Result<Ended, Error> {
+        let before = State::read(Root::SYSTEM, &self.cpus);
         self.times = Times {
             began: sys::now(),
-            mhz: cpu::frequency_mhz(self.first_cpu),
             ..Times::default()
         };
         self.engine.profile.start();
@@ -184,6 +184,8 @@ impl Generator<'_, '_, '_> {
             faults: sys::major_faults(),
         };
         let finish = self.generate(prompt_len, forward);
+        // Before anything else is done: an idle processor lowers its clock.
+        let state = State::read(Root::SYSTEM, &self.cpus);
         // Whatever ended it: text that was made is not lost.
         self.write_rest()?;
         Ok(Ended {
@@ -193,7 +195,8 @@ impl Generator<'_, '_, '_> {
             step_bytes: self.engine.weights.step_bytes(),
             seed: self.manner.seed,
             plan_bytes: self.plan_bytes,
-            first_cpu: self.first_cpu,
+            throttled: state.throttled_since(&before),
+            state,
         })
     }
 
@@ -378,7 +381,9 @@ pub struct Ended {
     /// Bytes of weights that a token reads.
     step_bytes: usize,
     plan_bytes: usize,
-    first_cpu: u32,
+    /// The processors when it ended.
+    state: State,
+    throttled: Throttled,
 }
 
 impl Ended {
@@ -401,15 +406,9 @@ impl Ended {
     /// prompt's tokens, decode the tokens after the first, which came from the prefill.
     pub fn log(&self, log: &Log) {
         let prompt_len = self.prompt_len;
-        let Times { generated, mhz, .. } = self.times;
+        let generated = self.times.generated;
         let (prefill_ms, decode_ms) = self.spans_ms();
         let decoded = generated.saturating_sub(1);
-        let mhz_now = cpu::frequency_mhz(self.first_cpu);
-        let throttled = match (mhz, mhz_now) {
-            (Some(before), Some(now)) if 10 * now < 9 * before => "yes",
-            (Some(_), Some(_)) => "no",
-            _ => "unknown",
-        };
         let speed = |tokens: usize, ms: f64| {
             if tokens == 0 {
                 0.0
@@ -432,14 +431,21 @@ impl Ended {
                 speed(decoded, decode_ms) * self.step_bytes as f64 / 1e9,
             )
             .number("seed", self.seed);
-        drop(
-            memory_fields(line, self.plan_bytes)
-                .number("majflt", sys::major_faults())
-                .maybe("mhz", mhz_now)
-                .maybe("celsius", cpu::temperature_c())
-                .text("throttled", throttled)
-                .text("finish", self.finish.name()),
-        );
+        let line = memory_fields(line, self.plan_bytes).number("majflt", sys::major_faults());
+        let mut line = state_fields(line, &self.state).text("throttled", self.throttled.name());
+        if let Throttled::Yes(source) = self.throttled {
+            line = line.text("throttled_by", source);
+        }
+        drop(line.text("finish", self.finish.name()));
+    }
+}
+
+/// Clocks and heat at a moment.
+pub fn state_fields(line: Line, state: &State) -> Line {
+    let line = line.maybe("mhz", state.mhz).maybe("mhz_max", state.mhz_max);
+    match state.celsius {
+        Some(celsius) => line.decimals("celsius", celsius as f64, 0), // below zero too
+        None => line,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::chat::ChatChoice;
 use crate::console::{BaudRates, Spec, SpecError};
+use crate::cpu::cpu_mask;
 use crate::kv::KvFormat;
 use crate::log::LogFormat;
 use crate::sampler::Settings;
@@ -263,7 +264,7 @@ generation
   --top-k N --top-p P --min-p P --repeat-penalty R --repeat-last-n N
 machine
   -t, --threads N         threads (the cores of the fastest cluster)
-  --cpu-range A-B         processors to use
+  --cpu-range LIST        processors to use, as 4-7 or 0-3,6
   -b, --batch-size N      prompt tokens of a step (64)
   -ctk, -ctv TYPE         keys, and values, of the KV cache: f32, f16 or q8_0 (f16)
   --budget BYTES          memory that the run may take (K, M, G)
@@ -490,7 +491,7 @@ impl Options {
                         .filter(|count| (1..=crate::sys::THREADS_MAX).contains(count))
                 })?);
             }
-            "--cpu-range" => self.cpu_range = Some(flag.parse("a range as 4-7", cpu_mask)?),
+            "--cpu-range" => self.cpu_range = Some(flag.parse("a list as 0-3,6", cpu_mask)?),
             "-b" | "--batch-size" => self.batch = flag.count(1)?,
             "--chunks" => self.chunks = Some(flag.count(1)?),
             "-ctk" | "--cache-type-k" => self.key_format = flag.cache_format()?,
@@ -552,13 +553,6 @@ impl Options {
     }
 }
 
-/// `4-7` or `5` as a bit mask.
-fn cpu_mask(text: &str) -> Option<u64> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-    (first <= last && last < 64).then(|| u64::MAX >> (63 - last) & u64::MAX << first)
-}
-
 /// `1500M` and the like, in powers of 1024.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M', 'G']);
@@ -579,15 +573,6 @@ fn bytes(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cpu_range_is_a_mask() {
-        assert_eq!(cpu_mask("4-7"), Some(0xf0));
-        assert_eq!(cpu_mask("0"), Some(1));
-        assert_eq!(cpu_mask("0-63"), Some(u64::MAX));
-        assert_eq!(cpu_mask("7-4"), None);
-        assert_eq!(cpu_mask("64"), None);
-    }
 
     #[test]
     fn budget_takes_one_unit() {

@@ -1,7 +1,7 @@
 //! The memory plan: what a run will take, as a visible sum, before any of it is taken.
 
 use crate::arena::{ArenaError, Forward, Kv, Model, Open, rounded};
-use crate::cpu;
+use crate::cpu::{self, MemoryLimits, Root};
 use crate::kv::{KvCache, KvFormat};
 use crate::load;
 use crate::model::rope::RopeTables;
@@ -288,13 +288,18 @@ impl BudgetSource {
 }
 
 /// Bytes that a run may take here, and who says so: the tightest of all limits. What somebody
-/// grants is not there for that: only `--force` goes beyond.
+/// grants is not there for that: only `--force` goes beyond. A control group's `memory.high` counts
+/// as its `memory.max` does: what a run holds cannot be written back, so beyond it the kernel would
+/// make it wait for ever.
 pub fn budget(flag: Option<u64>, board: Option<u64>) -> (u64, BudgetSource) {
     let limits = [
         (flag, BudgetSource::Flag),
         (board, BudgetSource::Board),
-        (cpu::cgroup_memory_max(), BudgetSource::Cgroup),
-        (cpu::memory_available(), BudgetSource::Available),
+        (
+            MemoryLimits::read(Root::SYSTEM).least(),
+            BudgetSource::Cgroup,
+        ),
+        (cpu::memory_available(Root::SYSTEM), BudgetSource::Available),
     ];
     limits
         .into_iter()

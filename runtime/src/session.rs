@@ -4,8 +4,9 @@ use crate::arena::{self, Forward, Kv, Model, Open, Region};
 use crate::board::Board;
 use crate::chat::Chat;
 use crate::console::{self, LINE_BYTES};
-use crate::cpu::{self, Cores, Processors};
+use crate::cpu::{self, Cores, Governor, Kinds, MemoryLimits, Processors, Root, State};
 use crate::error::Error;
+use crate::generate::state_fields;
 use crate::image::{Image, Mapped};
 use crate::kv::KvCache;
 use crate::load::{self, LoadError, Loader, Stream};
@@ -20,7 +21,7 @@ use crate::profile::Profile;
 use crate::progress::Progress;
 use crate::prompt;
 use crate::sampler::Sampler;
-use crate::sys::{self, Fd, Team};
+use crate::sys::{self, Fd, THREADS_MAX, Team};
 use crate::tokenizer::{Extent, Tokenizer};
 use crate::trace::{ChromeTrace, Phase, Trace, TraceSink};
 use core::ffi::CStr;
@@ -150,12 +151,17 @@ impl Setup {
         }
     }
 
+    /// The processor of each thread.
+    pub fn cpus(&self) -> heapless::Vec<u32, THREADS_MAX> {
+        self.processors.assign(self.request.threads)
+    }
+
     /// The memory plan.
     pub fn plan(&self) -> Plan {
         Plan::new(&self.demand(), &self.request)
     }
 
-    /// The `start` line, and a warning for each format that only the reference serves.
+    /// The `start` line, and what is to be warned of.
     pub fn log_start(&self, log: &Log, board: &Board) {
         let mut names = heapless::String::<768>::new();
         let mut list = |left: &str, right: &str| {
@@ -175,18 +181,46 @@ impl Setup {
             let comma = if features.is_empty() { "" } else { "," };
             let _ = core::fmt::write(&mut features, format_args!("{comma}{name}"));
         }
-        let first = self.processors.cpus[0];
+        let kinds = Kinds::read(Root::SYSTEM);
+        let governor = Governor::read(Root::SYSTEM, self.processors.cpus[0]);
+        let line = log
+            .event("start")
+            .text("version", env!("CARGO_PKG_VERSION"))
+            .text("board", board.name)
+            .text("cpu", &kinds)
+            .text("features", &features)
+            .text("kernels", &names)
+            .number("threads", self.request.threads as u64);
+        let mut line = state_fields(line, &State::read(Root::SYSTEM, &self.cpus()));
+        if let Some(governor) = &governor {
+            line = line.text("governor", &governor.name);
+        }
+        if let Some(adjustment) = cpu::oom_score_adj(Root::SYSTEM) {
+            line = line.decimals("oom_score_adj", adjustment as f64, 0); // below zero too
+        }
+        let limits = MemoryLimits::read(Root::SYSTEM);
         drop(
-            log.event("start")
-                .text("version", env!("CARGO_PKG_VERSION"))
-                .text("board", board.name)
-                .text("cpu", cpu::model_name(&mut [0; 4096]))
-                .text("features", &features)
-                .text("kernels", &names)
-                .number("threads", self.request.threads as u64)
-                .maybe("mhz", cpu::frequency_mhz(first))
-                .maybe("celsius", cpu::temperature_c()),
+            line.maybe("cgroup_max", limits.max)
+                .maybe("cgroup_high", limits.high),
         );
+        self.warn(log, board, &kinds, governor);
+    }
+
+    /// What may make the run other than it should be, a line each.
+    fn warn(&self, log: &Log, board: &Board, kinds: &Kinds, governor: Option<Governor>) {
+        if !board.may_have(kinds) {
+            let message = format_args!(
+                "this is no {board}, its processors are {kinds}: budget and defaults may be wrong"
+            );
+            drop(log.error("warning").text("message", message));
+        }
+        if governor.is_some_and(|governor| governor.is_slow) {
+            let cpu = self.processors.cpus[0];
+            let message = format_args!(
+                "the governor powersave keeps processor {cpu} at its lowest frequency"
+            );
+            drop(log.error("warning").text("message", message));
+        }
         let (context, trained) = (self.request.context, self.config.context_max);
         if context > trained {
             drop(log.error("warning").text(
@@ -429,8 +463,7 @@ pub fn start_engine<'m>(
     trace: Trace<'m>,
 ) -> Result<Engine<'m>, Error> {
     let (config, request) = (setup.config, setup.request);
-    let cpus = setup.processors.assign(request.threads);
-    let mut team = Team::start(&cpus, stacks).map_err(Error::System)?;
+    let mut team = Team::start(&setup.cpus(), stacks).map_err(Error::System)?;
     trace.team(team.len());
     let _phase = trace.phase(Phase::Load);
     let weights = match setup.model.image {

@@ -2,27 +2,12 @@
 #![no_std]
 #![no_main]
 
-use core::ffi::{c_char, c_int};
 use runtime::board::Board;
-use runtime::entry;
-use runtime::sys::Arguments;
 
-static BOARD: Board = Board {
+runtime::main!(Board {
     name: "host",
     memory_budget: None, // what the kernel says is available
+    clusters: &[],       // any
+    console: None,
     context_default: 2048,
-};
-
-/// What the C library's start-up code calls.
-#[allow(unsafe_code)] // the symbol that crt1.o looks for, and its arguments
-#[unsafe(no_mangle)]
-extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
-    // SAFETY: the C library passes argc strings that live as long as the process.
-    let arguments = unsafe { Arguments::new(argc, argv) };
-    entry::start(&BOARD, arguments)
-}
-
-#[panic_handler]
-fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    entry::panicked(info)
-}
+});

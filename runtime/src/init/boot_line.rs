@@ -188,6 +188,19 @@ impl BootLine {
         read
     }
 
+    /// Takes a board's own console, unless the line names one or there is no such device.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub fn default_console(&mut self, value: &str) -> Result<(), BootError> {
+        if self.console.is_some() {
+            return Ok(());
+        }
+        self.take(b"console", b"console", value.as_bytes())?;
+        self.console = self.console.filter(|console| sys::exists(console.device));
+        Ok(())
+    }
+
     fn take(&mut self, own: &[u8], name: &[u8], value: &[u8]) -> Result<(), BootError> {
         match own {
             b"model" if value.starts_with(b"/") => {
@@ -354,6 +367,19 @@ mod tests {
             assert_eq!(found, Some(console), "{line}");
         }
         assert_eq!(read("quiet").0.console, None);
+    }
+
+    #[test]
+    fn boards_console_counts_if_none_is_named_and_it_is_there() {
+        for (line, board, console) in [
+            ("quiet", "null:57600", Some(c"/dev/null:57600")),
+            ("console=ttyS0", "null:57600", Some(c"/dev/ttyS0:115200")),
+            ("quiet", "tty-of-another-kernel:57600", None),
+        ] {
+            let mut boot = read(line).0;
+            assert_eq!(boot.default_console(board), Ok(()));
+            assert_eq!(boot.console.map(|console| console.word), console, "{line}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod boot_line;
 
 pub use boot_line::BootError;
 
+use crate::board::Board;
 use crate::console::Spec;
 use crate::error::Error;
 use crate::log::Log;
@@ -49,7 +50,7 @@ impl Init {
     ///
     /// # Errors
     /// Something is missing, or the kernel's command line makes no sense.
-    pub fn options(&mut self, log: &Log) -> Result<Options, Error> {
+    pub fn options(&mut self, board: &Board, log: &Log) -> Result<Options, Error> {
         for (kind, folder) in [
             (c"devtmpfs", c"/dev"),
             (c"proc", c"/proc"),
@@ -66,6 +67,9 @@ impl Init {
         let text = sys::read_small(c"/proc/cmdline", &mut buffer);
         let text = text.ok_or(BootError::Unreadable(Errno::NOT_FOUND))?;
         let read = self.line.read(text.as_bytes());
+        if let Some(console) = board.console {
+            self.line.default_console(console)?;
+        }
         // Even if the line is wrong: whoever is to say how the system ends sits there.
         let console = self.line.console;
         let opened = console.map_or(Ok(()), |console| open_streams(console, log));

@@ -4,7 +4,7 @@ use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::{exit, workspace};
 
@@ -17,6 +17,8 @@ pub struct Board {
     pub name: String,
     /// Rust target of its binary.
     pub target: String,
+    /// Bytes that the binary that ships may have.
+    pub image_bytes_max: u64,
 }
 
 impl Board {
@@ -77,13 +79,13 @@ pub fn names() -> String {
 
 fn read(manifest: &Path) -> Result<Board> {
     let text = fs::read_to_string(manifest)?;
-    let target = match declared_target(&text) {
-        Some("native") => format!("{ARCH}-unknown-linux-musl"),
-        Some(target) => target.to_owned(),
-        None => bail!(
-            "{} lacks `{SECTION}` with `target = \"...\"`",
-            manifest.display()
-        ),
+    let lacks = |what: &str| format!("{}: `{SECTION}` lacks `{what}`", manifest.display());
+    let target = declared(&text, "target").with_context(|| lacks("target = \"...\""))?;
+    let limit = declared(&text, "image_bytes_max").and_then(|limit| limit.parse().ok());
+    let image_bytes_max = limit.with_context(|| lacks("image_bytes_max = NUMBER"))?;
+    let target = match target {
+        "native" => format!("{ARCH}-unknown-linux-musl"),
+        target => target.to_owned(),
     };
     let name = manifest
         .parent()
@@ -92,32 +94,35 @@ fn read(manifest: &Path) -> Result<Board> {
     Ok(Board {
         name: name.to_string_lossy().into_owned(),
         target,
+        image_bytes_max,
     })
 }
 
 /// The section of a board's manifest that is ours; Cargo passes over it.
 const SECTION: &str = "[package.metadata.board]";
 
-/// The target that a manifest declares. One line of one section does not ask for a TOML parser,
-/// which would be the largest thing to compile before the first build of a board.
-fn declared_target(manifest: &str) -> Option<&str> {
+/// What a manifest declares, without its quotes. Two lines of one section do not ask for a TOML
+/// parser, which would be the largest thing to compile before the first build of a board.
+fn declared<'m>(manifest: &'m str, key: &str) -> Option<&'m str> {
     let section = manifest.split_once(SECTION)?.1;
     let mut lines = section.lines().take_while(|line| !line.starts_with('['));
-    let rest = lines.find_map(|line| line.strip_prefix("target = \""))?;
-    Some(rest.split_once('"')?.0)
+    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "))?;
+    let value = value.split('#').next()?.trim();
+    Some(value.trim_matches('"'))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::declared_target;
+    use super::declared;
 
     #[test]
-    fn target_is_read_from_its_own_section_only() {
-        let board =
-            "[package]\n[package.metadata.board]\n# why\ntarget = \"native\" # so\n[[bin]]\n";
-        assert_eq!(declared_target(board), Some("native"));
+    fn value_is_read_from_its_own_section_only() {
+        let board = "[package]\n[package.metadata.board]\n# why\ntarget = \"native\" # so\nbytes = 12\n[[bin]]\n";
+        assert_eq!(declared(board, "target"), Some("native"));
+        assert_eq!(declared(board, "bytes"), Some("12"));
+        assert_eq!(declared(board, "byte"), None);
         let other = "[package.metadata.board]\n\n[lib]\ntarget = \"native\"\n";
-        assert_eq!(declared_target(other), None);
-        assert_eq!(declared_target("target = \"native\"\n"), None);
+        assert_eq!(declared(other, "target"), None);
+        assert_eq!(declared("target = \"native\"\n", "target"), None);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::board::{self, Board};
 use crate::{command, setup};
@@ -16,7 +16,8 @@ pub fn run(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Builds `board` and returns the path of the binary that ships.
+/// Builds `board` and returns the path of the binary that ships, which is refused if it is larger
+/// than the board allows.
 ///
 /// The linked program keeps its symbols, for profilers, for decoding logs and for the tests that
 /// look for forbidden ones; what ships is a copy without them.
@@ -34,6 +35,13 @@ pub fn board(board: &Board) -> Result<PathBuf> {
     command::run_quietly(&mut command::cargo(&build))?;
     strip(&board.linked(), &board.shipped())
         .with_context(|| format!("cannot strip {}", board.linked().display()))?;
+    let (bytes, limit) = (fs::metadata(board.shipped())?.len(), board.image_bytes_max);
+    ensure!(
+        bytes <= limit,
+        "{} has {bytes} bytes, and the board {} allows {limit}",
+        board.shipped().display(),
+        board.name
+    );
     Ok(board.shipped())
 }
 
