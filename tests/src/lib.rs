@@ -49,6 +49,17 @@ impl Board {
         self.built(&target().join("ship"))
     }
 
+    /// Bytes that the shipped program may have, by the board's manifest.
+    pub fn image_bytes_max(self) -> usize {
+        let manifest = workspace().join(format!("boards/{}/Cargo.toml", self.name));
+        let text = std::fs::read_to_string(manifest).expect("a board has a manifest");
+        let limit = text
+            .lines()
+            .find_map(|line| line.strip_prefix("image_bytes_max = "));
+        let limit = limit.and_then(|number| number.parse().ok());
+        limit.expect("a board's manifest has image_bytes_max")
+    }
+
     fn built(self, folder: &Path) -> PathBuf {
         let path = folder.join(format!("rushlight-{}", self.name));
         present(path, &format!("cargo xtask build {}", self.name))

@@ -65,23 +65,22 @@ impl Processors {
     }
 }
 
-/// How fast processors are next to one another: by the first measure that all have and that tells
-/// any two of them apart. Measures are never mixed.
+/// How fast processors are next to one another: by the first measure that tells any two of them
+/// apart. One that it is missing for is taken for the slowest; measures are never mixed.
 ///
 /// `cpu_capacity` knows how much a core does in a clock; where the device tree does not say, or on
 /// x86-64, it is missing or the same for all, and the highest frequency has to do.
 fn speeds(root: Root<'_>, cpus: &[u32]) -> Vec<u64, CPUS_MAX> {
     let folder = "/sys/devices/system/cpu/cpu";
+    let mut speeds = Vec::new();
     for file in ["cpu_capacity", "cpufreq/cpuinfo_max_freq"] {
         let number = |cpu: &u32| root.number(format_args!("{folder}{cpu}/{file}"));
-        let speeds: Option<Vec<u64, CPUS_MAX>> = cpus.iter().map(number).collect();
-        if let Some(speeds) = speeds
-            && speeds.iter().any(|&speed| speed != speeds[0])
-        {
-            return speeds;
+        speeds = cpus.iter().map(|cpu| number(cpu).unwrap_or(0)).collect();
+        if speeds.iter().any(|&speed| speed != speeds[0]) {
+            break;
         }
     }
-    cpus.iter().map(|_| 0).collect()
+    speeds
 }
 
 /// The processors that share a core with one, as a mask; none if the kernel does not say.
