@@ -272,10 +272,11 @@ pub fn reserve(len: usize) -> Result<&'static mut [u8], Errno> {
 /// Makes the pages of a part of a reservation resident, so that writing to them later takes no
 /// memory. What is there stays.
 pub fn populate(memory: &mut [u8]) {
-    let start = memory.as_ptr().align_offset(PAGE_BYTES).min(memory.len());
+    let start = memory.as_ptr().align_offset(page_bytes()).min(memory.len());
     let whole = &mut memory[start..];
-    // One call for all pages is many times faster than a fault for each. Linux before 5.14 refuses
-    // it, and emulators accept it and do nothing, so its result says little.
+    // One call for all pages is many times faster than a fault for each. It has to start with a
+    // whole one. Linux before 5.14 refuses it, and emulators accept it and do nothing, so its result
+    // says little.
     // SAFETY: the pages are those of a live mapping, borrowed for writing, and keep what they hold.
     unsafe {
         libc::madvise(
@@ -308,6 +309,12 @@ pub fn page_in(memory: &[u8]) {
 
 /// The smallest page that Linux has.
 const PAGE_BYTES: usize = 4096;
+
+/// This kernel's pages: of 4, 16 or 64 KiB.
+fn page_bytes() -> usize {
+    const AT_PAGESZ: u64 = 6;
+    (auxiliary(AT_PAGESZ) as usize).max(PAGE_BYTES)
+}
 
 /// Gives a file another name, in the place of what had it.
 pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
@@ -443,10 +450,11 @@ pub fn program_bytes() -> usize {
     let loaded = headers
         .iter()
         .filter(|header| header.p_type == libc::PT_LOAD);
+    let page = page_bytes();
     let pages = loaded.map(|header| {
-        let start = header.p_vaddr as usize / PAGE_BYTES * PAGE_BYTES;
+        let start = header.p_vaddr as usize / page * page;
         let end = (header.p_vaddr + header.p_filesz) as usize;
-        end.next_multiple_of(PAGE_BYTES) - start
+        end.next_multiple_of(page) - start
     });
     pages.sum()
 }
