@@ -71,7 +71,7 @@ impl Text {
 /// # Errors
 /// There is none, it cannot be read, or it is too large.
 pub fn read(options: &Options) -> Result<&'static [u8], Error> {
-    let buffer = sys::reserve(PROMPT_BYTES_MAX).map_err(Error::System)?;
+    let buffer = sys::reserve_sparse(PROMPT_BYTES_MAX).map_err(Error::System)?;
     let mut text = Text { buffer, len: 0 };
     if let Some(prompt) = options.prompt {
         text.push_flag(prompt, options.escape)?;

@@ -11,6 +11,7 @@ use runtime::cpu::{
     Cores, Governor, Kinds, MemoryLimits, Processors, Root, State, Throttled, memory_available,
     oom_score_adj,
 };
+use runtime::sys;
 use tests::{HOST, model, run_host};
 
 const A55: &str = "0x00000000412fd050\n";
@@ -517,6 +518,28 @@ fn processors_that_are_not_there_are_refused_in_a_line() {
         assert_eq!(output.stderr.lines().count(), 1);
         assert!(output.stderr.contains(message), "{}", output.stderr);
     }
+}
+
+/// The prompt's room is a reservation of which a page or two are used: with a huge page it would be
+/// 32 MiB more than planned where pages have 16 KiB.
+#[test]
+fn sparse_reservation_takes_no_huge_pages() {
+    if !fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap() {
+        return; // this kernel has none
+    }
+    let address = sys::reserve_sparse(64 << 20).unwrap().as_ptr().addr();
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut is_ours = false;
+    let flags = maps.lines().find_map(|line| {
+        let (start, end) = line.split(' ').next()?.split_once('-').unwrap_or_default();
+        let bound = |text| usize::from_str_radix(text, 16).ok();
+        if let (Some(start), Some(end)) = (bound(start), bound(end)) {
+            is_ours = (start..end).contains(&address);
+        }
+        is_ours.then(|| line.strip_prefix("VmFlags:"))?
+    });
+    let flags = flags.expect("the reservation is mapped");
+    assert!(flags.split(' ').any(|flag| flag == "nh"), "{flags}");
 }
 
 #[test]

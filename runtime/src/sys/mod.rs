@@ -269,6 +269,16 @@ pub fn reserve(len: usize) -> Result<&'static mut [u8], Errno> {
     map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
 }
 
+/// Reserves memory of which little will be used, in pages of the usual size: where huge ones are
+/// given unasked, the first byte would take 2 MiB, and 32 MiB on a kernel with pages of 16 KiB.
+pub fn reserve_sparse(len: usize) -> Result<&'static mut [u8], Errno> {
+    let memory = reserve(len)?;
+    // SAFETY: the kernel changes how it will back a live mapping, and nothing in it. A kernel
+    // without huge pages refuses, and is right.
+    unsafe { libc::madvise(memory.as_mut_ptr().cast(), len, libc::MADV_NOHUGEPAGE) };
+    Ok(memory)
+}
+
 /// Makes the pages of a part of a reservation resident, so that writing to them later takes no
 /// memory. What is there stays.
 pub fn populate(memory: &mut [u8]) {
