@@ -289,8 +289,8 @@ impl BudgetSource {
 
 /// Bytes that a run may take here, and who says so: the tightest of all limits. What somebody
 /// grants is not there for that: only `--force` goes beyond. A control group's `memory.high` counts
-/// as its `memory.max` does: what a run holds cannot be written back, so beyond it the kernel would
-/// make it wait for ever.
+/// as its `memory.max` does: without swap, what a run holds cannot be written back, and beyond it
+/// the kernel would make it wait at every page.
 pub fn budget(flag: Option<u64>, board: Option<u64>) -> (u64, BudgetSource) {
     let limits = [
         (flag, BudgetSource::Flag),
