@@ -42,7 +42,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
     /// # Errors
     /// The vocabulary cannot be used, or does not fit the model or the template.
     pub fn new(
-        setup: &Setup,
+        setup: &Setup<'_>,
         model: &Open<'m, Model>,
         kv: &Open<'k, Kv>,
         forward: Region<'m, Forward>,
@@ -66,7 +66,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
     /// It is empty, or has more tokens than the context.
     pub fn encode(
         &mut self,
-        setup: &Setup,
+        setup: &Setup<'_>,
         system: Option<&[u8]>,
         prompt: &[u8],
     ) -> Result<usize, Error> {
@@ -97,7 +97,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
     /// The reader is gone, or a logit is no number.
     pub fn answer(
         &mut self,
-        setup: &Setup,
+        setup: &Setup<'_>,
         options: &Options,
         log: &Log,
         engine: &mut Engine<'m>,

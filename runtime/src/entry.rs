@@ -6,6 +6,7 @@ use crate::console;
 use crate::error::Error;
 use crate::init::Init;
 use crate::log::{Log, LogFormat};
+use crate::notify::Notify;
 use crate::options::{Command, HELP, Options};
 use crate::session::Machine;
 use crate::sys::{self, Arguments, Fd, STACK_BYTES, STDOUT};
@@ -24,10 +25,6 @@ fn wants_json(arguments: Arguments) -> bool {
 
 /// Runs the program and ends the process.
 pub fn start(board: &Board, mut arguments: Arguments) -> ! {
-    let machine = Machine {
-        board,
-        program_bytes: sys::program_bytes() + 2 * STACK_BYTES,
-    };
     sys::fill_standard_streams();
     sys::catch_signals();
     let _program = arguments.next();
@@ -40,13 +37,22 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
         LogFormat::Json => &SHRUNK_JSON,
     });
     let mut init = Init::begin();
+    let notify = Notify::begin(&log);
+    let machine = Machine {
+        board,
+        notify: &notify,
+        program_bytes: sys::program_bytes() + 2 * STACK_BYTES,
+    };
     let options = match &mut init {
         // What the kernel did not know of its command line is no argument: it may be anybody's.
         Some(init) => init.options(board, &log),
         None => Options::parse(&mut arguments).map_err(Error::from),
     };
     let code = match options.and_then(|options| command(&machine, &options, &mut log)) {
-        Ok(code) => code,
+        Ok(code) => {
+            notify.stopping(None);
+            code
+        }
         Err(error) => {
             let code = error.exit_code();
             let finish = if let Error::Cancelled(_) = error {
@@ -60,6 +66,7 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
                     .number("code", code.into())
                     .text("finish", finish),
             );
+            notify.stopping(Some(&error));
             code
         }
     };

@@ -13,6 +13,8 @@
 //!
 //! A prompt comes from the command line, or prompts come one after the other by the [`console`].
 //!
+//! A service manager is told how it goes by [`notify`].
+//!
 //! [`trace`] tells a sink what happens when; nobody listens by default.
 //!
 //! Where the kernel starts nothing else, `init` comes first.
@@ -39,6 +41,7 @@ pub mod load;
 pub mod log;
 pub mod model;
 mod model_file;
+pub mod notify;
 pub mod options;
 mod output;
 pub mod plan;

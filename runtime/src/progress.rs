@@ -2,6 +2,7 @@
 //! the console of a system that has no other program.
 
 use crate::log::{Log, LogFormat};
+use crate::notify::Notify;
 use crate::sys;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,8 @@ const CELLS: u64 = 30;
 /// The progress of one piece of work.
 pub struct Progress<'l> {
     log: &'l Log,
+    /// Who is told too.
+    notify: Option<&'l Notify>,
     /// What is done, such as `load`.
     work: &'static str,
     /// Bytes there are to do.
@@ -37,6 +40,7 @@ impl<'l> Progress<'l> {
         let began = sys::now();
         Progress {
             log,
+            notify: None,
             work,
             total,
             done: 0,
@@ -46,8 +50,19 @@ impl<'l> Progress<'l> {
         }
     }
 
+    /// A service manager is told of it, and that it goes on.
+    #[must_use]
+    pub fn told_to(mut self, notify: &'l Notify) -> Self {
+        notify.status(format_args!("{}ing 0 %", self.work));
+        self.notify = Some(notify);
+        self
+    }
+
     /// Shows that so many bytes are done, if it is time.
     pub fn show(&self, done: u64) {
+        if let Some(notify) = self.notify {
+            notify.alive();
+        }
         let now = sys::now();
         if now < self.next.load(Ordering::Relaxed) {
             return;
@@ -56,6 +71,9 @@ impl<'l> Progress<'l> {
         self.next.store(now + step, Ordering::Relaxed);
         let mb_s = done as f64 * 1e3 / (now - self.began) as f64;
         let percent = (done * 100).checked_div(self.total).unwrap_or(100);
+        if let Some(notify) = self.notify {
+            notify.status(format_args!("{}ing {percent} %", self.work));
+        }
         if self.bar {
             self.draw(percent, mb_s);
         } else {

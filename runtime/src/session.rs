@@ -15,6 +15,7 @@ use crate::model::rope::RopeTables;
 use crate::model::weights::{Sizes, Weights};
 use crate::model::{Config, Engine, StepPlan};
 use crate::model_file::ModelFile;
+use crate::notify::Notify;
 use crate::options::{Command, Options, UsageError};
 use crate::plan::{self, BudgetSource, Demand, DoesNotFit, Plan, Request};
 use crate::profile::Profile;
@@ -32,12 +33,16 @@ use kernels_asm::registry::Kernels;
 pub struct Machine<'b> {
     /// The board.
     pub board: &'b Board,
+    /// Who is told how it goes.
+    pub notify: &'b Notify,
     /// What the program itself takes: code, data, and the first thread's stack.
     pub program_bytes: usize,
 }
 
 /// What a run is going to be, known from the header and the command line alone.
-pub struct Setup {
+pub struct Setup<'n> {
+    /// Who is told how it goes.
+    pub notify: &'n Notify,
     /// The model's file.
     pub model: ModelFile,
     /// Its shape.
@@ -66,17 +71,17 @@ pub struct Setup {
     program_bytes: usize,
 }
 
-impl Setup {
+impl<'n> Setup<'n> {
     /// Reads the header, and chooses kernels and threads. Takes no memory but the prompt's.
     ///
     /// # Errors
     /// Whatever in the file or on the command line makes the run impossible.
     pub fn new(
-        machine: &Machine<'_>,
+        machine: &Machine<'n>,
         options: &Options,
         model: ModelFile,
         prompt: &'static [u8],
-    ) -> Result<Setup, Error> {
+    ) -> Result<Setup<'n>, Error> {
         let config = Config::read(&model.gguf)?;
         let (key_format, value_format) = (options.key_format, options.value_format);
         key_format.check(&config)?;
@@ -108,6 +113,7 @@ impl Setup {
         // What a system prompt says is not known before its escapes are resolved.
         let texts = prompt_extent + Extent::whole(system);
         Ok(Setup {
+            notify: machine.notify,
             tokenizer_bytes: Tokenizer::bytes(&model.gguf)?,
             encode_bytes: chat.encode_bytes(2, texts),
             text_tokens: match options.command {
@@ -397,7 +403,7 @@ impl<'m> Memory<'m> {
     ///
     /// # Errors
     /// The kernel does not give it.
-    pub fn reserve(setup: &Setup, options: &Options, trace: Trace<'m>) -> Result<Self, Error> {
+    pub fn reserve(setup: &Setup<'_>, options: &Options, trace: Trace<'m>) -> Result<Self, Error> {
         let plan = setup.plan();
         let bytes = plan.reservation();
         let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
@@ -424,12 +430,12 @@ impl<'m> Memory<'m> {
 ///
 /// # Errors
 /// Whatever makes the run impossible.
-pub fn set_up(
-    machine: &Machine<'_>,
+pub fn set_up<'n>(
+    machine: &Machine<'n>,
     options: &Options,
     log: &Log,
     trace: Trace<'_>,
-) -> Result<Setup, Error> {
+) -> Result<Setup<'n>, Error> {
     let model = {
         let _phase = trace.phase(Phase::Header);
         ModelFile::open(options)?
@@ -454,7 +460,7 @@ pub fn set_up(
 /// # Errors
 /// The kernel gives no threads, or the weights cannot be read.
 pub fn start_engine<'m>(
-    setup: &Setup,
+    setup: &Setup<'m>,
     options: &Options,
     model: &Open<'m, Model>,
     stacks: &'static mut [u8],
@@ -486,12 +492,13 @@ pub fn start_engine<'m>(
         team,
         profile: Profile::new(trace),
         trace,
+        notify: setup.notify,
     })
 }
 
 /// Reads a GGUF file and packs its weights into the arena.
 fn stream<'m>(
-    setup: &Setup,
+    setup: &Setup<'_>,
     model: &Open<'m, Model>,
     team: &mut Team,
     forward: &mut Region<'_, Forward>,
@@ -505,7 +512,7 @@ fn stream<'m>(
             file: setup.model.file,
             team,
             staging: scratch.alloc(staging)?,
-            progress: Progress::new(log, "load", setup.sizes.raw),
+            progress: Progress::new(log, "load", setup.sizes.raw).told_to(setup.notify),
         },
         model,
     };
@@ -516,7 +523,7 @@ fn stream<'m>(
 
 /// Finds the weights in a packed image; reads them only if that is asked for.
 fn map<'m>(
-    setup: &Setup,
+    setup: &Setup<'_>,
     image: Image<'static>,
     options: &Options,
     model: &Open<'m, Model>,
@@ -535,7 +542,7 @@ fn map<'m>(
     } else {
         0
     };
-    let mut progress = Progress::new(log, "load", checked + resident);
+    let mut progress = Progress::new(log, "load", checked + resident).told_to(setup.notify);
     if options.check_tensors {
         image.check_tensors(gguf, file, &mut progress)?;
     }

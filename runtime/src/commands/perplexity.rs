@@ -71,6 +71,7 @@ fn score_text(
     let mut engine =
         session::start_engine(&setup, options, model, memory.stacks, forward, log, trace)?;
     memory.plan.check_used(&memory.model, &kv)?;
+    setup.notify.ready("scoring");
 
     let began = sys::now();
     let mut rows = Rows::new(options.json);
@@ -109,7 +110,7 @@ fn score_text(
 
 /// Turns the text into ids at the front of the history, with BOS before them where the model adds
 /// it; returns how many.
-fn encode(setup: &Setup, talk: &mut Conversation<'_, '_>) -> Result<usize, Error> {
+fn encode(setup: &Setup<'_>, talk: &mut Conversation<'_, '_>) -> Result<usize, Error> {
     let Conversation {
         tokenizer,
         history,

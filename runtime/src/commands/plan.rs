@@ -42,7 +42,7 @@ pub fn run(machine: &Machine<'_>, options: &Options) -> Result<(), Error> {
     }
 }
 
-fn print_plan(setup: &Setup, (budget, source): (u64, BudgetSource)) -> Result<(), Error> {
+fn print_plan(setup: &Setup<'_>, (budget, source): (u64, BudgetSource)) -> Result<(), Error> {
     let (plan, request) = (setup.plan(), &setup.request);
     let mut out = Output::default();
     for (name, bytes) in plan.lines() {

@@ -52,6 +52,7 @@ fn run_traced(
     let mut engine =
         session::start_engine(&setup, options, model, memory.stacks, forward, log, trace)?;
     memory.plan.check_used(&memory.model, &kv)?;
+    setup.notify.ready("answering");
     let mut reader = Stdout {
         output: Output::default(),
         shows_ids: options.ids,

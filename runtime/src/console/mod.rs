@@ -36,6 +36,8 @@ use port::{INTERRUPT, Input, Port};
 
 /// Bytes of a message that are shown.
 const MESSAGE_BYTES: usize = 512;
+/// What a service manager is told while a line is waited for.
+const WAITING: &str = "ready";
 /// A line is waited for.
 const READY: &[u8] = b"> ";
 /// An answer is over, and a line is waited for.
@@ -66,7 +68,7 @@ fn serve_traced(
     let spec = options.console.as_ref();
     let spec = spec.ok_or(UsageError::MissingConsole)?;
     let setup = session::set_up(machine, options, log, trace)?;
-    let port = Port::open(spec, !options.framed, log)?;
+    let port = Port::open(spec, !options.framed, log, setup.notify)?;
     let mut memory = Memory::reserve(&setup, options, trace)?;
     let kv = memory.kv.open();
     let mut talk = Conversation::new(&setup, &memory.model, &kv, memory.forward, log, trace)?;
@@ -100,7 +102,7 @@ fn serve_traced(
 
 /// A loaded model, and the line to those who ask.
 struct Server<'s, 'm, 'k> {
-    setup: &'s Setup,
+    setup: &'s Setup<'s>,
     options: &'s Options,
     log: &'s Log,
     trace: Trace<'m>,
@@ -116,6 +118,7 @@ struct Server<'s, 'm, 'k> {
 impl Server<'_, '_, '_> {
     fn serve(&mut self, line: &mut Line<'_>, texts: &mut [u8]) -> Result<Finish, Error> {
         self.say_ready()?;
+        self.setup.notify.ready(WAITING);
         loop {
             let finish = match self.port.next()? {
                 Input::Byte(INTERRUPT) => {
@@ -250,6 +253,7 @@ impl Server<'_, '_, '_> {
         let encoding = self.trace.phase(Phase::Encode);
         let prompt_len = self.talk.encode(self.setup, system, prompt)?;
         drop(encoding);
+        self.setup.notify.status(format_args!("answering"));
         self.port.begin_answer();
         let mut reader = ConsoleReader {
             port: &mut self.port,
@@ -267,6 +271,7 @@ impl Server<'_, '_, '_> {
             .talk
             .answer(setup, options, log, &mut self.engine, asked);
         self.port.end_answer();
+        self.setup.notify.status(format_args!("{WAITING}"));
         if let Ok(ended) = &ended {
             ended.log(log);
         }

@@ -10,7 +10,8 @@ use super::spec::Spec;
 use crate::error::Error;
 use crate::generate::Finish;
 use crate::log::Log;
-use crate::sys::{self, Errno, Fd, TerminalSettings};
+use crate::notify::Notify;
+use crate::sys::{self, Errno, Fd, Ready, TerminalSettings};
 use heapless::Deque;
 
 /// Ctrl-C, and what a BREAK is turned into.
@@ -74,6 +75,8 @@ impl Wire {
 pub struct Port<'p> {
     spec: &'p Spec,
     log: &'p Log,
+    /// Who is told that a wait is none for ever.
+    notify: &'p Notify,
     /// Whether an answer that is cancelled may end anywhere.
     cuts: bool,
     /// None while it is hung up.
@@ -97,12 +100,18 @@ impl<'p> Port<'p> {
     ///
     /// # Errors
     /// There is no such terminal.
-    pub fn open(spec: &'p Spec, cuts: bool, log: &'p Log) -> Result<Self, Error> {
+    pub fn open(
+        spec: &'p Spec,
+        cuts: bool,
+        log: &'p Log,
+        notify: &'p Notify,
+    ) -> Result<Self, Error> {
         let path = spec.word;
         let wire = Wire::open(spec).map_err(|errno| Error::File { path, errno })?;
         Ok(Port {
             spec,
             log,
+            notify,
             cuts,
             wire: Some(wire),
             pause_ms: PAUSES_MS.0,
@@ -140,7 +149,7 @@ impl<'p> Port<'p> {
                 return Ok(Input::End);
             }
             let output = (self.out_len > 0).then_some(wire.output);
-            let ready = sys::wait(Some(wire.input), output, PART_MS);
+            let ready = self.wait(Some(wire.input), output, PART_MS);
             if ready.output {
                 self.send(wire)?;
             }
@@ -215,7 +224,7 @@ impl<'p> Port<'p> {
                 break;
             };
             let input = self.input_with_room();
-            let ready = sys::wait(input, Some(wire.output), left_ms.min(PART_MS));
+            let ready = self.wait(input, Some(wire.output), left_ms.min(PART_MS));
             if ready.output && self.send(wire)? > 0 {
                 last = sys::now();
             }
@@ -296,6 +305,12 @@ impl<'p> Port<'p> {
         }
     }
 
+    /// Waits so long at most, or until the service manager is to hear of it again.
+    fn wait(&self, input: Option<Fd>, output: Option<Fd>, ms: u32) -> Ready {
+        self.notify.alive();
+        sys::wait(input, output, ms.min(self.notify.wait_ms()))
+    }
+
     fn input_with_room(&self) -> Option<Fd> {
         let takes = !self.input_ended && !self.ahead.is_full();
         self.wire.filter(|_| takes).map(|wire| wire.input)
@@ -344,7 +359,7 @@ impl<'p> Port<'p> {
 
     /// Tries once, after a pause, to open the terminal again.
     fn reopen(&mut self) -> bool {
-        sys::wait(None, None, self.pause_ms);
+        self.wait(None, None, self.pause_ms);
         self.pause_ms = (2 * self.pause_ms).min(PAUSES_MS.1);
         self.wire = Wire::open(self.spec).ok();
         if self.wire.is_some() {

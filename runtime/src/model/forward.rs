@@ -11,6 +11,7 @@ use super::weights::{Embedding, Layer, Matrix, Sizes, Weights};
 use crate::arena::{ArenaError, Chunks, Columns, Companions, Forward, Open, rounded};
 use crate::kv::{Attention, KvCache};
 use crate::load::LoadError;
+use crate::notify::Notify;
 use crate::profile::{Bucket, Profile};
 use crate::sys::Team;
 use crate::trace::{KernelWork, Phase, Subject, Trace};
@@ -236,6 +237,8 @@ pub struct Engine<'m> {
     pub profile: Profile<'m>,
     /// Who is told.
     pub trace: Trace<'m>,
+    /// Who is told that it goes on.
+    pub notify: &'m Notify,
 }
 
 impl Engine<'_> {
@@ -267,6 +270,7 @@ impl Engine<'_> {
         drop(embedding);
         self.profile.lap(Bucket::Other);
         for index in 0..self.weights.layers.len() {
+            self.notify.alive();
             self.attention(cache, &mut step, index, position);
             self.feed_forward(&mut step, index);
         }

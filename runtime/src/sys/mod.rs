@@ -6,12 +6,14 @@
 #![allow(unsafe_code)] // foreign calls
 
 mod first;
+mod socket;
 mod team;
 mod terminal;
 
 pub use first::{
     Ending, end_system, exists, has_taken_over, is_first_process, mount, sleep, take_over,
 };
+pub use socket::{DatagramSocket, environment, process_id};
 pub use team::{STACK_BYTES, THREADS_MAX, Team};
 pub use terminal::{BAUD_RATES, Baud, Ready, TerminalSettings, wait};
 
@@ -37,6 +39,8 @@ impl Errno {
     pub const NOT_FOUND: Errno = Errno(libc::ENOENT);
     /// There is nothing of the kind.
     pub const NO_DEVICE: Errno = Errno(libc::ENODEV);
+    /// It makes no sense.
+    pub const INVALID: Errno = Errno(libc::EINVAL);
     /// There is no room for it.
     pub const NO_SPACE: Errno = Errno(libc::ENOSPC);
     /// A path is longer than there is room for.
