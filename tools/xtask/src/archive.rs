@@ -3,6 +3,7 @@
 //! apt works with lists of its own in the cache, and holds what it downloads to the keys of the
 //! archive. No list of the system is touched, and no one needs to be root.
 
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -147,6 +148,29 @@ impl Archive {
         command.arg("-qq").args(arguments);
         command
     }
+}
+
+/// How a program is called in a folder that packages were unpacked into, down to the C library:
+/// through its own loader, which takes `flags`, with its own libraries.
+pub fn words(root: &Path, program: &str, flags: &[&str]) -> Vec<PathBuf> {
+    let loader = match ARCH {
+        "x86_64" => "lib64/ld-linux-x86-64.so.2",
+        _ => "lib/ld-linux-aarch64.so.1",
+    };
+    let folders = libraries(root).map(|folder| folder.display().to_string());
+    let mut words = vec![
+        root.join(loader),
+        "--library-path".into(),
+        folders.join(":").into(),
+    ];
+    words.extend(flags.iter().map(PathBuf::from));
+    words.push(root.join(program));
+    words
+}
+
+/// The folders of libraries in such a folder.
+pub fn libraries(root: &Path) -> [PathBuf; 2] {
+    ["lib", "usr/lib"].map(|folder| root.join(folder).join(format!("{ARCH}-linux-gnu")))
 }
 
 /// Whether this machine has its packages from Debian: from there, this has them too.

@@ -21,6 +21,7 @@ usage: cargo xtask COMMAND
   build [BOARD]  build a board's release binary and print its path (default: host)
   model NAME     fetch or make a model once and print its path
   virt [FLAGS]   boot Rushlight as the only program of an emulated board, and ask it
+  deploy U@HOST  copy the program, and a model, onto a board through ssh, and try it there
   image BOARD    write what a board boots: an initramfs, and with `--model M` its partition's image
   test           set up, build every board, check formatting and lints, run all tests
   ci             test, then demo

@@ -13,6 +13,7 @@ mod ci;
 mod command;
 mod cycles;
 mod demo;
+mod deploy;
 mod emulator;
 mod exit;
 mod fetch;
@@ -61,6 +62,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["model", name] => model::run(name),
         ["demo"] => demo::run(),
         ["virt", flags @ ..] => virt::run(flags),
+        ["deploy", words @ ..] => deploy::run(words),
         ["image", board, flags @ ..] if !board.starts_with('-') => image::run(board, flags),
         ["test"] => test::run(),
         ["ci"] => ci::run(),

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{apt, board, command, emulator, model, vocab, workspace};
+use crate::{apt, archive, board, command, deploy, emulator, model, vocab, workspace};
 
 /// Programs that the tests run, the Debian packages that have them, and what they are for.
-const PROGRAMS: [(&str, &str, &str); 4] = [
+const PROGRAMS: [(&str, &str, &str); 5] = [
     (
         "qemu-aarch64-static",
         "qemu-user-static",
@@ -19,6 +19,7 @@ const PROGRAMS: [(&str, &str, &str); 4] = [
     ("strace", "strace", "counting system calls"),
     ("time", "time", "measuring memory"),
     ("script", "bsdutils", "having a terminal"),
+    ("ssh", "openssh-client", "deploying to a board"),
 ];
 
 /// Makes everything ready for `build`, `demo` and `test`.
@@ -34,6 +35,9 @@ pub fn run() -> Result<()> {
         }
     }
     emulator::ensure();
+    if archive::is_there() {
+        deploy::ensure_server()?;
+    }
     model::ensure(model::DEFAULT)?;
     vocab::ensure()?;
     model::ensure(model::SYNTHETIC)?;

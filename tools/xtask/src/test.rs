@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::emulator::Emulator;
-use crate::{archive, board, build, command, cycles, setup, virt};
+use crate::{archive, board, build, command, cycles, deploy, setup, virt};
 
 /// Sets up, builds, lints and tests; stops at the first failure.
 pub fn run() -> Result<()> {
@@ -59,9 +59,11 @@ pub fn run() -> Result<()> {
         );
     }
     if archive::is_there() {
+        step("deployment through ssh", deploy::check)?;
         step("the emulated board", virt::check)?;
     } else {
         eprintln!("test: the emulated board NOT CHECKED: its kernel comes from Debian's packages");
+        eprintln!("test: deployment NOT CHECKED: its ssh server comes from Debian's packages");
     }
     // With the half that is compiled from a checkout of KleidiAI, if there is one.
     step("yardstick on an emulated cortex-a76", || {

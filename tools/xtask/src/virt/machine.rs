@@ -3,13 +3,12 @@
 //! QEMU comes with all the libraries that it needs, down to the C library, so it runs wherever its
 //! own package would not install; nothing on this machine changes.
 
-use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::archive::Archive;
+use crate::archive::{self, Archive};
 use crate::fetch::Fetch;
 use crate::{command, workspace};
 
@@ -50,7 +49,7 @@ impl Machine {
         }
         let program = match installed {
             true => vec![PROGRAM.into()],
-            false => unpacked(&qemu),
+            false => archive::words(&qemu, &format!("usr/bin/{PROGRAM}"), &[]),
         };
         ensure!(
             is_new_enough(&program),
@@ -113,24 +112,6 @@ fn fetch_qemu(fetch: &Fetch, to: &Path) -> Result<()> {
     archive.download_all(PACKAGE, BACKPORTS)?;
     archive.unpack(None)?;
     archive.place("", to)
-}
-
-/// The emulator as it was unpacked: called through its own loader, with its own libraries.
-fn unpacked(root: &Path) -> Vec<PathBuf> {
-    let loader = match ARCH {
-        "x86_64" => "lib64/ld-linux-x86-64.so.2",
-        _ => "lib/ld-linux-aarch64.so.1",
-    };
-    let libraries = ["lib", "usr/lib"].map(|folder| {
-        let folder = root.join(folder).join(format!("{ARCH}-linux-gnu"));
-        folder.display().to_string()
-    });
-    vec![
-        root.join(loader),
-        "--library-path".into(),
-        libraries.join(":").into(),
-        root.join("usr/bin").join(PROGRAM),
-    ]
 }
 
 fn called(program: &[PathBuf]) -> Command {
