@@ -21,7 +21,7 @@ use crate::flags::Flags;
 use crate::virt::{self, disk};
 use crate::{build, exit, workspace};
 use far::{Far, Folder};
-use put::Cargo;
+use put::Parcel;
 
 pub use check::check;
 pub use server::ensure as ensure_server;
@@ -117,10 +117,9 @@ pub fn run(words: &[&str]) -> Result<()> {
     }
     let settings = Settings::read(words)?;
     let far = Far::new(&settings.address, &settings.ssh)?;
-    let machine = far.ask("uname -m")?;
     let board = match &settings.board {
         Some(name) => board::named(name)?,
-        None => board_of(&machine)?,
+        None => board_of(&far.ask("uname -m")?)?,
     };
     if let Some(terminal) = &settings.terminal {
         service::check(&far, terminal, settings.folder())?;
@@ -131,12 +130,12 @@ pub fn run(words: &[&str]) -> Result<()> {
         None => None,
     };
     let folder = far.folder(settings.folder())?;
-    Cargo::file(&program, PROGRAM)?.put_program(&folder)?;
+    Parcel::file(&program, PROGRAM)?.put_program(&folder)?;
     folder.show(&format!("./{PROGRAM} kernels"))?;
     if let Some(model) = &model {
         let name = model.file_name().context("a model is a file")?;
         let name = name.to_str().context("its name is no UTF-8")?;
-        Cargo::file(model, name)?.put(&folder)?;
+        Parcel::file(model, name)?.put(&folder)?;
         folder.show(&format!("./{PROGRAM} plan {}", far::quoted(name)))?;
         if let Some(terminal) = &settings.terminal {
             service::start(&folder, terminal, name)?;

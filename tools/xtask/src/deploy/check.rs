@@ -2,7 +2,7 @@
 //!
 //! Each case calls this program as a person would, so that what is said is checked too.
 
-use std::env;
+use std::env::{self, consts::ARCH};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -11,9 +11,9 @@ use std::thread;
 
 use anyhow::{Context, Result, ensure};
 
-use super::PROGRAM;
 use super::far::quoted;
 use super::server::{Server, write_program};
+use super::{PROGRAM, board_of};
 use crate::{board, build, command, model, workspace};
 
 /// A folder's name with all that a shell might trip over.
@@ -27,7 +27,7 @@ const CUT_AFTER: u64 = 300_000;
 pub fn check() -> Result<()> {
     let case = Case {
         server: Server::start(&workspace::target().join("deploy-check"))?,
-        program: fs::read(build::board(&board::named(board::HOST)?)?)?,
+        program: fs::read(build::board(&board_of(ARCH)?)?)?,
     };
     case.program_and_model()?;
     case.replaced_at_once()?;
@@ -55,7 +55,7 @@ impl Case {
     /// Calls `cargo xtask deploy`.
     fn deploy(&self, words: &[&str]) -> Result<Ended> {
         let mut xtask = Command::new(env::current_exe()?);
-        xtask.args(["deploy", "--board", board::HOST]).args(words);
+        xtask.arg("deploy").args(words);
         xtask.env("RUSHLIGHT_DEPLOY", Server::address());
         xtask.env_remove("RUSHLIGHT_SSH");
         xtask.arg("--").args(self.server.flags());
@@ -201,10 +201,11 @@ impl Case {
     fn changed_transfer(&self) -> Result<()> {
         let folder = self.folder_with_old("changed")?;
         // A `cat` that writes less of stdin than it reads.
-        let cat = "cat() { case $# in 0) head -c 1000;; *) busybox cat \"$@\";; esac; }\n";
+        let cat = "cat() { case $# in 0) head -c 1000; busybox cat > /dev/null;; *) busybox cat \"$@\";; esac; }\n";
         for missing in [&[][..], &["sha256sum"]] {
             self.server.set_rules(missing, cat)?;
-            self.refused(&["--dir", "changed"], &["is as it was"])?;
+            let reasons = ["is as it was", "what arrived is not what was sent"];
+            self.refused(&["--dir", "changed"], &reasons)?;
             self.ensure_old(&folder)?;
         }
         // A program of another machine does not start.
@@ -237,9 +238,9 @@ impl Case {
 
     /// ssh's own words are shown.
     fn nobody_there(&self) -> Result<()> {
-        let words = ["-o", "ConnectTimeout=5", "-p", "1", "nobody@127.0.0.1"];
         let mut xtask = Command::new(env::current_exe()?);
-        xtask.args(["deploy", words[4], "--"]).args(&words[..4]);
+        xtask.args(["deploy", "nobody@127.0.0.1"]);
+        xtask.env("RUSHLIGHT_SSH", "-F none -o ConnectTimeout=5 -p 1");
         let output = xtask.stdin(Stdio::null()).output()?;
         let log = String::from_utf8_lossy(&output.stderr);
         ensure!(!output.status.success(), "nobody is there");

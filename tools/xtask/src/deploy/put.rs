@@ -16,7 +16,7 @@ use crate::command;
 const PIECE_BYTES: usize = 1 << 18;
 
 /// A file that is to be somewhere else.
-pub struct Cargo<'a> {
+pub struct Parcel<'a> {
     path: PathBuf,
     /// Its name there.
     name: &'a str,
@@ -26,13 +26,13 @@ pub struct Cargo<'a> {
     sum: String,
 }
 
-impl<'a> Cargo<'a> {
+impl<'a> Parcel<'a> {
     /// Reads the file once.
     pub fn file(path: &Path, name: &'a str) -> Result<Self> {
         let shown = || format!("cannot read {}", path.display());
         let mut file = File::open(path).with_context(shown)?;
         let (bytes, sum) = hash(&mut file).with_context(shown)?;
-        Ok(Cargo {
+        Ok(Parcel {
             path: path.to_owned(),
             name,
             partial: quoted(&format!("./{name}.partial")),
@@ -130,40 +130,39 @@ impl<'a> Cargo<'a> {
             .spawn()
             .map_err(|error| command::not_started(&ssh, &error))?;
         let to = child.stdin.take().context("stdin is piped")?;
-        let sent = self.copy(to);
+        let (count, copied) = self.copy(to);
         let status = child.wait()?;
-        let sent = sent.map_err(|(count, error)| {
-            let total = self.bytes;
-            anyhow::anyhow!("it broke off after {count} of {total} bytes: {error}")
-        });
-        // Why the far end took no more is the better reason.
-        folder.far.check(status.code(), "cat").and(sent)
+        // Why the far end took no more says more than that it did not.
+        let ended = folder.far.check(status.code(), "cat");
+        ended
+            .and(copied.map_err(Into::into))
+            .with_context(|| format!("it broke off after {count} of {} bytes", self.bytes))
     }
 
-    /// Copies the file; how far it came if it did not come to the end.
-    fn copy(&self, mut to: impl Write) -> Result<(), (u64, io::Error)> {
-        let shows = io::stderr().is_terminal();
-        let mut shown = Instant::now();
+    /// Copies the file; how far it came, whatever ended it.
+    fn copy(&self, mut to: impl Write) -> (u64, io::Result<()>) {
         let mut count = 0;
-        let mut piece = vec![0; PIECE_BYTES];
-        let mut file = File::open(&self.path).map_err(|error| (0, error))?;
-        loop {
-            let len = file.read(&mut piece).map_err(|error| (count, error))?;
-            if len == 0 {
-                break;
+        let copied = File::open(&self.path).and_then(|mut file| {
+            let shows = io::stderr().is_terminal();
+            let mut shown = Instant::now();
+            let mut piece = vec![0; PIECE_BYTES];
+            loop {
+                let len = file.read(&mut piece)?;
+                if len == 0 {
+                    return Ok(());
+                }
+                to.write_all(&piece[..len])?;
+                count += len as u64;
+                let is_last = count == self.bytes;
+                if shows && is_last {
+                    eprint!("\r\x1b[K");
+                } else if shows && shown.elapsed() > Duration::from_millis(500) {
+                    shown = Instant::now();
+                    eprint!("\rdeploy: {} %\x1b[K", 100 * count / self.bytes);
+                }
             }
-            to.write_all(&piece[..len])
-                .map_err(|error| (count, error))?;
-            count += len as u64;
-            if shows && shown.elapsed() > Duration::from_millis(500) {
-                shown = Instant::now();
-                eprint!("\rdeploy: {} %\x1b[K", 100 * count / self.bytes.max(1));
-            }
-        }
-        if shows {
-            eprint!("\r\x1b[K");
-        }
-        Ok(())
+        });
+        (count, copied)
     }
 
     /// Compares what is there with what was sent: by a checksum, or by reading it back.

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Result, ensure};
 
 use super::far::{Far, Folder};
-use super::put::Cargo;
+use super::put::Parcel;
 use crate::workspace;
 
 /// The folder that the unit of `boards/` names.
@@ -40,7 +40,7 @@ pub fn start(folder: &Folder<'_>, terminal: &str, model: &str) -> Result<()> {
     let here = workspace::target().join("deploy");
     fs::create_dir_all(&here)?;
     fs::write(here.join(UNIT), unit)?;
-    Cargo::file(&here.join(UNIT), UNIT)?.put(folder)?;
+    Parcel::file(&here.join(UNIT), UNIT)?.put(folder)?;
     let instance = UNIT.replace('@', &format!("@{terminal}"));
     folder.show(&format!(
         "systemctl link {}/{UNIT} && systemctl daemon-reload && systemctl enable {instance} && \
