@@ -131,12 +131,14 @@ pub fn run(words: &[&str]) -> Result<()> {
     };
     let folder = far.folder(settings.folder())?;
     Parcel::file(&program, PROGRAM)?.put_program(&folder)?;
-    folder.show(&format!("./{PROGRAM} kernels"))?;
+    let kernels = format!("./{PROGRAM} kernels");
+    folder.show_lines(&kernels, |line| line.ends_with("chosen"))?;
     if let Some(model) = &model {
         let name = model.file_name().context("a model is a file")?;
         let name = name.to_str().context("its name is no UTF-8")?;
         Parcel::file(model, name)?.put(&folder)?;
-        folder.show(&format!("./{PROGRAM} plan {}", far::quoted(name)))?;
+        let quoted = far::quoted(&format!("./{name}"));
+        folder.show(&format!("./{PROGRAM} plan {quoted}"))?;
         if let Some(terminal) = &settings.terminal {
             service::start(&folder, terminal, name)?;
         }
@@ -180,8 +182,16 @@ fn prepared(model: &str, as_it_is: bool) -> Result<PathBuf> {
 impl Folder<'_> {
     /// Runs a command there, and shows what it says.
     fn show(&self, command: &str) -> Result<()> {
+        self.show_lines(command, |_| true)
+    }
+
+    /// The same, of some lines.
+    fn show_lines(&self, command: &str, shows: impl Fn(&str) -> bool) -> Result<()> {
         eprintln!("deploy: {command}");
-        println!("{}", self.ask(command)?);
+        let text = self.ask(command)?;
+        for line in text.lines().filter(|&line| shows(line)) {
+            println!("{line}");
+        }
         Ok(())
     }
 }
