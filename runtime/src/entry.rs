@@ -66,7 +66,7 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
                     .number("code", code.into())
                     .text("finish", finish),
             );
-            notify.stopping(Some(&error));
+            notify.stopping((finish == "error").then_some(&error));
             code
         }
     };

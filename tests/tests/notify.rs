@@ -249,6 +249,21 @@ fn long_work_pings_and_a_program_that_is_stopped_does_not() {
 }
 
 #[test]
+fn signal_while_loading_is_no_error() {
+    let model = model("tinyllama-synth");
+    let manager = Manager::abstract_("signal");
+    let arguments = ["-m", model.to_str().expect("UTF-8"), "-p", "Hi"];
+    let mut service = Service::start("signal", &manager, &arguments);
+    service.close_input();
+    manager.hear_until("STATUS=loading 0 %");
+    service.signal(Signal::TERM);
+    let heard = manager.hear_until("STOPPING=1");
+    assert!(!heard.concat().contains("READY=1"), "{heard:?}");
+    let (code, _, log) = service.end();
+    assert_eq!(code, 143, "{log}");
+}
+
+#[test]
 fn watchdog_of_another_process_gets_no_pings() {
     let model = random_model("other");
     let manager = Manager::abstract_("other");

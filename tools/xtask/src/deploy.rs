@@ -14,12 +14,11 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use crate::board::{self, Board};
 use crate::flags::Flags;
-use crate::virt::{self, disk};
-use crate::{build, exit, workspace};
+use crate::{build, exit, image, virt, workspace};
 use far::{Far, Folder};
 use put::Parcel;
 
@@ -173,10 +172,9 @@ fn prepared(model: &str, as_it_is: bool) -> Result<PathBuf> {
     let folder = workspace::target().join("deploy");
     fs::create_dir_all(&folder)?;
     let name = path.with_extension("rush");
-    let image = folder.join(name.file_name().context("a model is a file")?);
-    disk::pack(&path, &image)?;
-    ensure!(image.is_file(), "{} was not packed", path.display());
-    Ok(image)
+    let packed = folder.join(name.file_name().context("a model is a file")?);
+    image::pack(&path, &packed)?;
+    Ok(packed)
 }
 
 impl Folder<'_> {

@@ -81,7 +81,7 @@ impl Image {
 }
 
 /// Writes the packed image of a model. It is the same whichever machine makes it.
-fn pack(model: &Path, image: &Path) -> Result<()> {
+pub fn pack(model: &Path, image: &Path) -> Result<()> {
     let rushlight = build::board(&board::named(board::HOST)?)?;
     eprintln!("image: packing {}", model.display());
     command::run_quietly(Command::new(rushlight).arg("pack").arg(model).arg(image))
