@@ -1,13 +1,13 @@
-//! What a service manager is told: that the model is loaded, how far that is, that work goes on, and
-//! that the program ends. The protocol is sd_notify(3)'s: datagrams of `NAME=value` lines to the
-//! socket that `NOTIFY_SOCKET` names; without that variable nothing is sent.
+//! What a service manager is told: that the model is loaded, how far that is, that work goes on,
+//! and that the program ends. The protocol is sd_notify(3)'s: datagrams of `NAME=value` lines to
+//! the socket that `NOTIFY_SOCKET` names; without that variable nothing is sent.
 //!
-//! Nothing here waits, and nothing fails a run: what is wrong with the variables is one warning, and
-//! a message that there is no room for is dropped, but for `READY=1`, which is sent again.
+//! Nothing here waits, and nothing fails a run: what is wrong with the variables is one warning,
+//! and a message that there is no room for is dropped, but for `READY=1`, which is sent again.
 //!
-//! There is no timer. A `WATCHDOG=1` goes out only where a loop gets on, so that a program that hangs
-//! does not look alive: the loader with each piece, a step with each layer, the console with each turn of
-//! its wait.
+//! There is no timer. A `WATCHDOG=1` goes out only where a loop gets on, so that a program that
+//! hangs does not look alive: the loader with each piece, a step with each layer, the console with
+//! each turn of its wait.
 
 use crate::error::Error;
 use crate::log::Log;
@@ -28,8 +28,8 @@ pub struct Notify {
     socket: Option<DatagramSocket>,
     /// Time between two pings in nanoseconds; none if nobody waits for them.
     ping_ns: Option<u64>,
-    /// When the next is due. Atomic, as the next one is, because a team's job borrows it: one member
-    /// pings.
+    /// When the next is due. Atomic, as the next one is, because a team's job borrows it: one
+    /// member pings.
     next_ping: AtomicU64,
     /// There was no room for `READY=1`.
     owes_ready: AtomicBool,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
@@ -170,6 +171,7 @@ impl Case {
             let is_one =
                 fs::read(&path).is_ok_and(|bytes| bytes == OLD.as_bytes() || bytes == self.program);
             others += usize::from(!is_one);
+            thread::sleep(Duration::from_millis(1)); // a program takes many of these to be written
         }
         others
     }
@@ -201,7 +203,8 @@ impl Case {
     fn changed_transfer(&self) -> Result<()> {
         let folder = self.folder_with_old("changed")?;
         // A `cat` that writes less of stdin than it reads.
-        let cat = "cat() { case $# in 0) head -c 1000; busybox cat > /dev/null;; *) busybox cat \"$@\";; esac; }\n";
+        let cat = "cat() { case $# in 0) head -c 1000; busybox cat > /dev/null;; \
+            *) busybox cat \"$@\";; esac; }\n";
         for missing in [&[][..], &["sha256sum"]] {
             self.server.set_rules(missing, cat)?;
             let reasons = ["is as it was", "what arrived is not what was sent"];

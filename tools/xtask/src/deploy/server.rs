@@ -1,6 +1,6 @@
-//! An ssh server on this machine, for the check: dropbear, as boards have it, with BusyBox for a far
-//! end, from Debian's packages. Nothing outside the cache and the target folder changes, and nobody
-//! needs to be root.
+//! An ssh server on this machine, for the check: dropbear, as boards have it, with BusyBox for a
+//! far end, from Debian's packages. Nothing outside the cache and the target folder changes, and
+//! nobody needs to be root.
 //!
 //! dropbear believes a password file of our own, by nss_wrapper, so that the keys of the login are
 //! ours; it serves one connection a process, as under inetd, and whatever it is asked it hands to
