@@ -55,6 +55,26 @@ fn wrong_disk_of_the_emulated_board_is_a_usage_error() {
 }
 
 #[test]
+fn deployment_to_nowhere_is_a_usage_error() {
+    let deploy = |words: &[&str]| {
+        let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        xtask.arg("deploy").args(words);
+        xtask.env_remove("RUSHLIGHT_DEPLOY").output().unwrap()
+    };
+    for (words, reason) in [
+        (&[][..], "to which USER@HOST?"),
+        (&["--", "root@board"], "to which USER@HOST?"),
+        (&["root@board", "--dir"], "--dir needs a value"),
+        (&["root@board", "--service", "ttyS0"], "needs --model"),
+    ] {
+        let output = deploy(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(text(&output.stderr).contains(reason), "{words:?}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
 fn unknown_command_is_a_usage_error() {
     for arguments in [[].as_slice(), &["dance"], &["setup", "now"]] {
         let output = xtask(arguments);
