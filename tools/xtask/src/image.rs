@@ -126,7 +126,8 @@ fn readme(board: &str, model: Option<&Path>) -> String {
          built in: devtmpfs, the UART, the storage (and ext4, for a model that is a file). Its command\n\
          line, for a UART ttyS0 and a partition mmcblk0p3:\n\n    \
          console=ttyS0,115200 panic=10 rushlight.model=/dev/mmcblk0p3\n\n\
-         docs/virt.md of the source has all words of that line.\n"
+         docs/virt.md of the source has all words of that line, docs/boards.md the names of the\n\
+         UART on this board.\n"
     )
 }
 
