@@ -91,6 +91,7 @@ fn command(machine: &Machine<'_>, options: &Options, log: &mut Log) -> Result<u8
         Command::Pack => commands::pack::run(options, log)?,
         Command::Tokenize => commands::tokenize::run(options)?,
         Command::Perplexity => commands::perplexity::run(machine, options, log)?,
+        Command::Bench => commands::bench::run(machine, options, log)?,
         Command::Inspect => commands::inspect::run(options)?,
         Command::Kernels => commands::kernels::run(options)?,
         Command::Help => STDOUT.write_all(HELP.as_bytes()).map_err(Error::Output)?,

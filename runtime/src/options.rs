@@ -4,6 +4,7 @@
 //! given; files and stdin are taken byte for byte.
 
 use crate::chat::ChatChoice;
+use crate::commands::bench::workload::{self, Workload};
 use crate::console::{BaudRates, Spec, SpecError};
 use crate::cpu::cpu_mask;
 use crate::kv::KvFormat;
@@ -30,6 +31,8 @@ pub enum Command {
     Pack,
     /// How well a text is predicted.
     Perplexity,
+    /// How fast a model runs.
+    Bench,
     /// What a file holds.
     Inspect,
     /// The list of kernels.
@@ -60,6 +63,7 @@ pub struct Options {
     pub context: Option<usize>,
     pub batch: usize,
     pub chunks: Option<usize>,
+    pub bench: Workload,
     pub threads: Option<usize>,
     pub cpu_range: Option<u64>,
     pub seed: Option<u64>,
@@ -108,6 +112,7 @@ impl Default for Options {
             context: None,
             batch: 64,
             chunks: None,
+            bench: Workload::default(),
             threads: None,
             cpu_range: None,
             seed: None,
@@ -180,6 +185,15 @@ pub enum UsageError {
         /// Tokens that it needs.
         least: usize,
     },
+    /// `bench` whose `-p` and `-n` are all 0.
+    NothingToMeasure,
+    /// `bench` of more tokens than `-c`.
+    ContextBelowTest {
+        /// Tokens that it has.
+        context: usize,
+        /// Tokens of the longest test, and before it.
+        needed: usize,
+    },
 }
 
 struct Shown(&'static CStr);
@@ -229,6 +243,10 @@ impl fmt::Display for UsageError {
             UsageError::ContextTooSmall { found, least } => {
                 write!(f, "perplexity: -c {found}, at least {least} are needed")
             }
+            UsageError::NothingToMeasure => f.write_str("bench: -p and -n are all 0"),
+            UsageError::ContextBelowTest { context, needed } => {
+                write!(f, "bench: -c {context}, the longest test needs {needed}")
+            }
         }
     }
 }
@@ -240,6 +258,7 @@ usage: rushlight [run] -m MODEL [-p TEXT | -f FILE | text on stdin] [flags]
        rushlight pack MODEL IMAGE
        rushlight inspect MODEL [flags]
        rushlight perplexity -m MODEL -f FILE [flags]
+       rushlight bench -m MODEL [flags]
        rushlight tokenize | kernels [flags]
 
 prompt
@@ -286,11 +305,21 @@ output
   --special               tokenize: the texts of control tokens stand for these
   --format text|json      of what plan, inspect and perplexity print
   --chunks N              perplexity: score no more chunks, each of -c tokens (512)
+bench, as llama-bench: a row on stdout for each test, loading excluded
+  -p N[,N...]             prompts of N tokens, also written pp512 (512; 0: none)
+  -n N[,N...]             N tokens one by one, also written tg128 (128; 0: none)
+  -d, --depth N[,N...]    each test behind so many tokens of context (0)
+  -r N                    repetitions, of which a row has the mean and deviation (5)
+  --no-warmup             no run before the first that counts
+  --format text|csv|jsonl
 
 exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable or writable,
 5 malformed or unsupported model, 6 does not fit, 7 prompt longer than the context,
 8 output closed, 9 NaN or Inf in logits, 130 SIGINT, 143 SIGTERM
 ";
+
+/// No number of tokens is greater.
+const COUNT_MAX: usize = 1 << 24;
 
 /// A flag with the value that follows it.
 struct Flag<'a> {
@@ -319,7 +348,6 @@ impl Flag<'_> {
     }
 
     fn count(&mut self, least: usize) -> Result<usize, UsageError> {
-        const MAX: usize = 1 << 24;
         let wanted = if least == 0 {
             "a number from 0"
         } else {
@@ -328,7 +356,13 @@ impl Flag<'_> {
         self.parse(wanted, |text| {
             text.parse()
                 .ok()
-                .filter(|count| (least..=MAX).contains(count))
+                .filter(|count| (least..=COUNT_MAX).contains(count))
+        })
+    }
+
+    fn counts(&mut self, name: &str) -> Result<workload::Counts, UsageError> {
+        self.parse("up to eight numbers from 0", |text| {
+            workload::counts(text, name, COUNT_MAX)
         })
     }
 
@@ -362,6 +396,7 @@ impl Options {
             };
             let word = name.to_str().map_err(|_| UsageError::UnknownFlag(name))?;
             let known = (first && options.command_word(word))
+                || options.bench_flag(word, &mut flag)?
                 || options.prompt_flag(word, &mut flag)?
                 || options.generation_flag(word, &mut flag)?
                 || options.machine_flag(word, &mut flag)?
@@ -405,6 +440,7 @@ impl Options {
             "plan" => Command::Plan,
             "pack" => Command::Pack,
             "perplexity" => Command::Perplexity,
+            "bench" => Command::Bench,
             "inspect" => Command::Inspect,
             "kernels" => Command::Kernels,
             _ => return false,
@@ -422,6 +458,26 @@ impl Options {
         };
         *slot = Some(value);
         true
+    }
+
+    /// What `bench` measures; there these flags mean what they do in `llama-bench`.
+    fn bench_flag(&mut self, word: &str, flag: &mut Flag<'_>) -> Result<bool, UsageError> {
+        if self.command != Command::Bench {
+            return Ok(false);
+        }
+        let bench = &mut self.bench;
+        match word {
+            "-p" | "--n-prompt" => bench.prompts = flag.counts("pp")?,
+            "-n" | "--n-gen" => bench.generations = flag.counts("tg")?,
+            "-d" | "--n-depth" | "--depth" => bench.depths = flag.counts("d")?,
+            "-r" | "--repetitions" => bench.repeats = flag.count(1)?,
+            "--no-warmup" => bench.warms_up = false,
+            "--format" => {
+                bench.format = flag.parse("text, csv or jsonl", workload::Format::from_name)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     fn prompt_flag(&mut self, word: &str, flag: &mut Flag<'_>) -> Result<bool, UsageError> {

@@ -167,8 +167,9 @@ impl<'n> Setup<'n> {
         Plan::new(&self.demand(), &self.request)
     }
 
-    /// The `start` line, and what is to be warned of.
-    pub fn log_start(&self, log: &Log, board: &Board) {
+    /// The kernel of each weight format that the model has, and that of float operations:
+    /// `Q4_K:gemv_q4_k_avx2,...`.
+    pub fn kernel_names(&self) -> heapless::String<768> {
         let mut names = heapless::String::<768>::new();
         let mut list = |left: &str, right: &str| {
             // A list that does not fit is cut.
@@ -182,6 +183,11 @@ impl<'n> Setup<'n> {
             }
         }
         list("float", self.kernels.vector_kernel().name);
+        names
+    }
+
+    /// The `start` line, and what is to be warned of.
+    pub fn log_start(&self, log: &Log, board: &Board) {
         let mut features = heapless::String::<128>::new();
         for name in cpu::features().names() {
             let comma = if features.is_empty() { "" } else { "," };
@@ -195,7 +201,7 @@ impl<'n> Setup<'n> {
             .text("board", board.name)
             .text("cpu", &kinds)
             .text("features", &features)
-            .text("kernels", &names)
+            .text("kernels", self.kernel_names())
             .number("threads", self.request.threads as u64);
         let mut line = state_fields(line, &State::read(Root::SYSTEM, &self.cpus()));
         if let Some(governor) = &governor {
@@ -442,6 +448,7 @@ pub fn set_up<'n>(
     };
     let prompt = match (options.prompt_ids, &options.console) {
         (Some(_), _) | (_, Some(_)) => &[],
+        (None, None) if options.command == Command::Bench => &[], // it has its own
         (None, None) => trace.during(Phase::Prompt, || prompt::read(options))?,
     };
     let _phase = trace.phase(Phase::Setup);

@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+pub mod bench;
 pub mod inspect;
 pub mod kernels;
 pub mod pack;
