@@ -11,6 +11,7 @@ mod board;
 mod build;
 mod ci;
 mod command;
+mod counts;
 mod cycles;
 mod demo;
 mod deploy;
@@ -66,6 +67,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["image", board, flags @ ..] if !board.starts_with('-') => image::run(board, flags),
         ["test"] => test::run(),
         ["ci"] => ci::run(),
+        ["counts", flags @ ..] => counts::run(flags),
         ["cycles"] => cycles::run(),
         ["kernelcheck", flags @ ..] => kernelcheck::run(flags),
         ["bench", flags @ ..] => bench::run(flags),

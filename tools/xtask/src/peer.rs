@@ -1,5 +1,7 @@
 //! The peer: llama.cpp's own programs, built once for this machine.
 
+mod arm64;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +12,8 @@ use sha2::{Digest, Sha256};
 
 use crate::fetch::Fetch;
 use crate::{apt, command, llama_cpp, workspace};
+
+pub use self::arm64::ensure as ensure_arm64;
 
 /// What `--against` calls the peer.
 pub const NAME: &str = "llama.cpp";
@@ -54,11 +58,17 @@ const OPTIONS: [&str; 11] = [
 /// The path of the peer's program called `name`, which is built first where it is missing.
 pub fn ensure(name: &str) -> Result<PathBuf> {
     let folder = workspace::cache().join("peer");
-    let path = place(&folder, name);
+    built(&folder, &place(&folder, name), |work| {
+        build(work, &missing(&folder))
+    })
+}
+
+/// The path of what is at `path` once `build` was there, in a folder of its own.
+fn built(folder: &Path, path: &Path, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if path.is_file() {
-        return Ok(path);
+        return Ok(path.to_owned());
     }
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(folder)?;
     // A lock of its own: the build takes minutes, in which others may want to download.
     let lock = File::create(folder.join("lock"))?;
     lock.lock().context("cannot lock the peer's folder")?;
@@ -68,10 +78,11 @@ pub fn ensure(name: &str) -> Result<PathBuf> {
         if work.exists() {
             fs::remove_dir_all(&work)?;
         }
-        build(&work, &missing(&folder)).context("cannot build llama.cpp to compare with")?;
+        fs::create_dir(&work)?;
+        build(&work).context("cannot build llama.cpp to compare with")?;
         fs::remove_dir_all(&work)?;
     }
-    Ok(path)
+    Ok(path.to_owned())
 }
 
 /// Where a program lies. The version is in the name, so that a new pin is built anew; and in those
@@ -102,13 +113,28 @@ fn missing(folder: &Path) -> Vec<(&'static str, PathBuf)> {
 /// Fetches the sources and builds the programs inside the folder `work`, then moves each to its
 /// place.
 fn build(work: &Path, programs: &[(&str, PathBuf)]) -> Result<()> {
-    for (program, package) in [("cmake", "cmake"), ("make", "make"), ("g++", "g++")] {
+    if !command::exists("g++") {
+        apt::install("g++", "building llama.cpp")?;
+    }
+    let tiles = work.join("tiles.h");
+    let flags = format!("-DCMAKE_CXX_FLAGS=-include '{}'", tiles.display());
+    build_with(&Fetch::begin()?, work, &[flags], programs)
+}
+
+/// The same with options of CMake's besides, of which the last counts.
+fn build_with(
+    fetch: &Fetch,
+    work: &Path,
+    options: &[String],
+    programs: &[(&str, PathBuf)],
+) -> Result<()> {
+    for program in ["cmake", "make"] {
         if !command::exists(program) {
-            apt::install(package, "building llama.cpp")?;
+            apt::install(program, "building llama.cpp")?;
         }
     }
     let (sources, output) = (work.join("sources"), work.join("build"));
-    llama_cpp::each_source(&Fetch::begin()?, |path, source| {
+    llama_cpp::each_source(fetch, |path, source| {
         let file = sources.join(path);
         fs::create_dir_all(file.parent().context("a file lies in a folder")?)?;
         source.unpack(file)?;
@@ -116,14 +142,12 @@ fn build(work: &Path, programs: &[(&str, PathBuf)]) -> Result<()> {
     })?;
 
     eprintln!("peer: building llama.cpp, once; this takes minutes");
-    let mut configure = Command::new("cmake");
-    configure.arg("-S").arg(work).arg("-B").arg(&output);
-    configure.args(OPTIONS);
     for (name, text) in FILES {
         fs::write(work.join(name), text)?;
     }
-    let tiles = work.join("tiles.h");
-    configure.arg(format!("-DCMAKE_CXX_FLAGS=-include '{}'", tiles.display()));
+    let mut configure = Command::new("cmake");
+    configure.arg("-S").arg(work).arg("-B").arg(&output);
+    configure.args(OPTIONS).args(options);
     command::run_quietly(&mut configure)?;
     let jobs = thread::available_parallelism()?.to_string();
     let mut build = Command::new("cmake");

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{apt, archive, board, command, deploy, emulator, model, vocab, workspace};
+use crate::{apt, archive, board, command, counts, deploy, emulator, model, vocab, workspace};
 
 /// Programs that the tests run, the Debian packages that have them, and what they are for.
 const PROGRAMS: [(&str, &str, &str); 5] = [
@@ -35,6 +35,7 @@ pub fn run() -> Result<()> {
         }
     }
     emulator::ensure();
+    counts::ensure()?;
     if archive::is_there() {
         deploy::ensure_server()?;
     }

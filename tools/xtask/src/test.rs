@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::emulator::Emulator;
-use crate::{archive, board, build, command, cycles, deploy, setup, virt};
+use crate::{archive, board, build, command, counts, cycles, deploy, setup, virt};
 
 /// Sets up, builds, lints and tests; stops at the first failure.
 pub fn run() -> Result<()> {
@@ -21,6 +21,7 @@ pub fn run() -> Result<()> {
     }
 
     step("cycles of the 64-bit Arm kernels", cycles::run)?;
+    step("instructions of a token", counts::quick)?;
 
     // Boards are programs for their own target, where they have lints but no test harness.
     let packages: Vec<String> = boards.iter().map(board::Board::package).collect();

@@ -1,0 +1,82 @@
+//! Beside llama.cpp for 64-bit Arm, and what the counts mean for a Cortex-A55.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::counter::{Counter, output};
+use super::modelled::{Modelled, REST_IPC};
+use super::{Phase, emulator, with_image};
+use crate::{command, model, peer};
+
+/// Instructions of ours for one of llama.cpp's: at most so many.
+const RATIO_MAX: f64 = 0.6;
+
+/// Clock that cycles are turned into speed with.
+const GHZ: f64 = 2.0;
+
+/// Counts decoding by both, and prints the ratios and the modelled cycles.
+pub fn compare() -> Result<()> {
+    let counter = Counter::arm64()?;
+    let program = peer::ensure_arm64()?;
+    let mut modelled = Vec::new();
+    println!("Instructions of a decoded token, 64-bit Arm with dot products, one thread\n");
+    println!("| model | Rushlight | llama.cpp | its weights not repacked | ratio to the better |");
+    println!("|---|---|---|---|---|");
+    for name in [model::DEFAULT, model::SYNTHETIC] {
+        let ours = with_image(name, |image| counter.count(image, Phase::Decode))?;
+        let file = model::ensure(name)?;
+        let [plain, repacked] = ["0", "1"].map(|repack| count(&program, &file, repack));
+        let (plain, repacked) = (plain?, repacked?);
+        let ratio = ours.total as f64 / plain.min(repacked) as f64;
+        println!(
+            "| {name} | {} | {repacked} | {plain} | {ratio:.2}{} |",
+            ours.total,
+            if ratio > RATIO_MAX {
+                ", above 0.60"
+            } else {
+                ""
+            }
+        );
+        modelled.push((name, Modelled::of(&file, &ours)?));
+    }
+    println!(
+        "\nModelled cycles of a decoded token, one Cortex-A55, weights in its first-level cache; \
+         the rest at {REST_IPC} instructions a cycle\n"
+    );
+    println!(
+        "| model | matrices, cycles | the rest, instructions | together, cycles | tok/s at {GHZ} GHz | \
+         GB/s that it needs |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for (name, token) in modelled {
+        let tok_s = GHZ * 1e9 / token.cycles();
+        println!(
+            "| {name} | {:.1} M | {:.1} M | {:.1} M | {tok_s:.1} | {:.1} |",
+            token.weights / 1e6,
+            token.rest as f64 / 1e6,
+            token.cycles() / 1e6,
+            token.bytes as f64 * tok_s / 1e9,
+        );
+    }
+    Ok(())
+}
+
+/// Instructions of a token that llama.cpp decodes, with its weights in another layout or not.
+fn count(program: &Path, model: &Path, repack: &str) -> Result<u64> {
+    let [short, long] = Phase::Decode.lengths();
+    let run = |tokens| -> Result<u64> {
+        let out = output("llama-bench")?;
+        let mut qemu = emulator::counting(&out)?;
+        let mut words: Vec<OsString> = vec!["-m".into(), model.into()];
+        words.extend(["-r", "1", "--no-warmup", "-t", "1", "-lm", "mmap"].map(Into::into));
+        words.extend(["--repack", repack].map(Into::into));
+        words.extend(Phase::Decode.flags(tokens).map(Into::into));
+        command::read_log(qemu.arg(program).args(words))?;
+        let blocks = emulator::blocks(&fs::read_to_string(out)?)?;
+        Ok(blocks.iter().map(|(_, executed)| executed).sum())
+    };
+    Ok((run(long)? - run(short)?) / (long - short) as u64)
+}
