@@ -4,6 +4,8 @@
 //! operations, each sum has one order, and no function of a C library is called. The blocks are
 //! good ones, found by a short search, but not those that llama.cpp would write.
 //!
+//! - [`q4_0`]: 32 weights in 18 bytes
+//! - [`q8_0`]: 32 weights in 34 bytes
 //! - [`q4_k`]: 256 weights in 144 bytes
 //! - [`q6_k`]: 256 weights in 210 bytes
 //!
@@ -12,10 +14,12 @@
 
 use kernels_asm::half::{f16_to_f32, f32_to_f16};
 
+pub mod q4_0;
 pub mod q4_k;
 pub mod q6_k;
+pub mod q8_0;
 
-/// Weights in a block.
+/// Weights that are made into blocks together: one of K-quants, eight others.
 pub const LEN: usize = 256;
 
 /// The largest magnitude of a value, that of the largest finite binary16.
@@ -61,6 +65,17 @@ fn stored(value: f32) -> ([u8; 2], f32) {
 /// How often `step` goes into 1, or not at all where there is no step.
 fn inverse(step: f32) -> f32 {
     if step == 0.0 { 0.0 } else { 1.0 / step }
+}
+
+/// The first of the values with the greatest magnitude.
+fn farthest<const N: usize>(values: &[f32; N]) -> f32 {
+    let mut far = 0.0_f32;
+    for &value in values {
+        if value.abs() > far.abs() {
+            far = value;
+        }
+    }
+    far
 }
 
 #[cfg(test)]

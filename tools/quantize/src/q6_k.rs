@@ -4,7 +4,7 @@
 //! d * scale * level, with a level of -32 ..= 31. The bytes are described where they are read, in
 //! the packing of `kernels-asm`.
 
-use crate::{LEN, STRETCHES, VALUE_MIN, check, inverse, nearest, stored, sum};
+use crate::{LEN, STRETCHES, VALUE_MIN, check, farthest, inverse, nearest, stored, sum};
 
 /// Bytes of a block.
 pub const BLOCK: usize = 210;
@@ -66,17 +66,6 @@ fn fit(values: &[f32; SUB]) -> f32 {
         }
     }
     best
-}
-
-/// The first of the values with the greatest magnitude.
-fn farthest<const N: usize>(values: &[f32; N]) -> f32 {
-    let mut far = 0.0_f32;
-    for &value in values {
-        if value.abs() > far.abs() {
-            far = value;
-        }
-    }
-    far
 }
 
 /// The levels next to the values.

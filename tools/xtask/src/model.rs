@@ -10,7 +10,8 @@ use flate2::read::DeflateDecoder;
 use rawzip::{CompressionMethod, ZipArchive};
 
 use crate::fetch::{Archive, Fetch, Parts, Pin};
-use crate::{exit, synth, vocab, workspace};
+use crate::synth::{self, Mix};
+use crate::{exit, vocab, workspace};
 
 /// The model of the demo and of most tests: small, and free to use.
 pub const DEFAULT: &str = "smollm2";
@@ -35,11 +36,13 @@ enum Source {
         version: &'static str,
     },
     /// Random weights in the shapes of a real model.
-    Made,
+    Made(Mix),
 }
 
 /// The licence of a model whose packages do not name it.
 const UNSTATED: &str = "Apache-2.0 (the model's; the packages state none)";
+
+const SYNTHETIC_LICENCE: &str = "as Rushlight; the vocabulary: Llama 2 Community License";
 
 /// Which packages hold the model's bytes, in order.
 enum Packages {
@@ -62,7 +65,7 @@ impl Packages {
     }
 }
 
-static MODELS: [Model; 5] = [
+static MODELS: [Model; 8] = [
     // SmolLM2-135M-Instruct, Q4_1.
     Model {
         name: DEFAULT,
@@ -127,12 +130,40 @@ static MODELS: [Model; 5] = [
     // TinyLlama-1.1B-Chat, Q4_K_M, in everything but its weights: for memory, load and speed.
     Model {
         name: SYNTHETIC,
-        source: Source::Made,
+        source: Source::Made(Mix::Q4KM),
         pin: Pin {
             bytes: 667_815_040,
             sha256: "96332d506260e7b622f2838b5a43e028486613333e14dc5f95dfd5a57ebcc45d",
         },
-        licence: "as Rushlight; the vocabulary: Llama 2 Community License",
+        licence: SYNTHETIC_LICENCE,
+    },
+    // The same in other formats, for their speed.
+    Model {
+        name: "tinyllama-synth-q4_0",
+        source: Source::Made(Mix::Q40),
+        pin: Pin {
+            bytes: 636_726_400,
+            sha256: "21043d0dfca51eabbc9056012ae01697a4e7a624ee1f65a9160168fb99a50785",
+        },
+        licence: SYNTHETIC_LICENCE,
+    },
+    Model {
+        name: "tinyllama-synth-q8_0",
+        source: Source::Made(Mix::Q80),
+        pin: Pin {
+            bytes: 1_169_808_512,
+            sha256: "33424e5880546d1d1083284207b38c891366c5e001608b9682c9b7a9e830b2e3",
+        },
+        licence: SYNTHETIC_LICENCE,
+    },
+    Model {
+        name: "tinyllama-synth-q6_k",
+        source: Source::Made(Mix::Q6K),
+        pin: Pin {
+            bytes: 903_412_864,
+            sha256: "d3c5d3ef0e8c908a40c2096fd850eba4390978117bfb327363375afbd258fb01",
+        },
+        licence: SYNTHETIC_LICENCE,
     },
 ];
 
@@ -161,7 +192,7 @@ pub fn ensure(name: &str) -> Result<PathBuf> {
     if model.pin.is_at(&path) {
         return Ok(path);
     }
-    if let Source::Made = model.source {
+    if let Source::Made(_) = model.source {
         vocab::ensure()?;
     }
     let fetch = Fetch::begin()?;
@@ -186,10 +217,10 @@ fn get(model: &'static Model, fetch: &Fetch, path: &Path) -> Result<()> {
             }
             parts.finish(path)
         }
-        Source::Made => {
+        Source::Made(mix) => {
             let mut file = fetch.file(&model.pin)?;
             eprintln!("fetch: making it here, which takes up to a minute");
-            synth::tinyllama(&vocab::llama_spm(), &mut file)?;
+            synth::tinyllama(*mix, &vocab::llama_spm(), &mut file)?;
             file.finish(path)
         }
     }

@@ -1,7 +1,6 @@
-//! A model in the shapes of TinyLlama-1.1B-Chat, quantised as llama.cpp's Q4_K_M, with random
-//! weights: memory, loading and speed depend on shapes alone, and this file needs no download.
+//! Models in the shapes of TinyLlama-1.1B-Chat, quantised as llama.cpp does it, with random weights: memory, loading and speed depend on shapes alone, and these files need no download.
 //!
-//! It is written tensor by tensor as it is made, by all cores, and is the same to the last bit
+//! One is written tensor by tensor as it is made, by all cores, and is the same to the last bit
 //! whoever makes it: each row has a generator of its own, and there are only integers and
 //! correctly rounded operations from there to the blocks. So it has a checksum, as what is fetched.
 
@@ -15,17 +14,18 @@ use std::{fs, thread};
 
 use anyhow::{Context, Result};
 
+pub use self::tinyllama::Mix;
 use self::tinyllama::Tensor;
 
 /// What is made before it is written, about, in bytes: enough for the threads not to wait, and
 /// little beside what the machine has.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Writes the model, with the vocabulary of the GGUF file `vocabulary`.
-pub fn tinyllama(vocabulary: &Path, out: &mut impl Write) -> Result<()> {
+/// Writes the model of a mix, with the vocabulary of the GGUF file `vocabulary`.
+pub fn tinyllama(mix: Mix, vocabulary: &Path, out: &mut impl Write) -> Result<()> {
     let file = fs::read(vocabulary)?;
-    let tensors = tinyllama::tensors();
-    let header = tinyllama::header(&file, &tensors)
+    let tensors = tinyllama::tensors(mix);
+    let header = tinyllama::header(mix, &file, &tensors)
         .with_context(|| format!("in {}", vocabulary.display()))?;
     write(
         &header,

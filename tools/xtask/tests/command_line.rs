@@ -25,6 +25,9 @@ fn unknown_model_is_a_usage_error_that_lists_all() {
             "qwen2.5-0.5b",
             "qwen2.5-1.5b",
             "tinyllama-synth",
+            "tinyllama-synth-q4_0",
+            "tinyllama-synth-q8_0",
+            "tinyllama-synth-q6_k",
         ] {
             assert!(text(&output.stderr).contains(name), "{name}");
         }

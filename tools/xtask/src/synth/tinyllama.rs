@@ -1,4 +1,4 @@
-//! The shapes, formats and keys of TinyLlama-1.1B-Chat-v1.0 in llama.cpp's Q4_K_M.
+//! The shapes, formats and keys of TinyLlama-1.1B-Chat-v1.0 as llama.cpp quantises it.
 
 use anyhow::Result;
 
@@ -13,8 +13,42 @@ const HEAD_WIDTH: usize = WIDTH / HEADS;
 const KV_WIDTH: usize = KV_HEADS * HEAD_WIDTH;
 const CONTEXT: usize = 2048;
 const VOCABULARY: usize = 32_000;
-/// What llama.cpp calls the mix of Q4_K and Q6_K.
-const FILE_TYPE_Q4_K_M: u32 = 15;
+
+/// How llama.cpp spreads formats over the tensors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mix {
+    /// Q4_K, and Q6_K where it tells most.
+    Q4KM,
+    /// Q4_0, but Q6_K for the output.
+    Q40,
+    /// Q8_0 everywhere.
+    Q80,
+    /// Q6_K everywhere.
+    Q6K,
+}
+
+impl Mix {
+    /// The number of the mix (GGUF specification, `general.file_type`).
+    fn file_type(self) -> u32 {
+        match self {
+            Mix::Q40 => 2,
+            Mix::Q80 => 7,
+            Mix::Q4KM => 15,
+            Mix::Q6K => 18,
+        }
+    }
+
+    /// The format of most tensors, and that of those which get more bits where a mix has both: the
+    /// output, and the values and the way down of some layers.
+    fn kinds(self) -> [Kind; 2] {
+        match self {
+            Mix::Q4KM => [Kind::Q4K, Kind::Q6K],
+            Mix::Q40 => [Kind::Q40, Kind::Q6K],
+            Mix::Q80 => [Kind::Q80; 2],
+            Mix::Q6K => [Kind::Q6K; 2],
+        }
+    }
+}
 
 /// What is copied from the vocabulary's file: the pieces, which are those of Llama 2.
 const COPIED: [&str; 5] = [
@@ -47,6 +81,8 @@ const CHAT_TEMPLATE: &str = "\
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     F32,
+    Q40,
+    Q80,
     Q4K,
     Q6K,
 }
@@ -56,6 +92,8 @@ impl Kind {
     pub fn row_bytes(self, columns: usize) -> usize {
         match self {
             Kind::F32 => columns * size_of::<f32>(),
+            Kind::Q40 => columns / quantize::LEN * quantize::q4_0::BLOCK,
+            Kind::Q80 => columns / quantize::LEN * quantize::q8_0::BLOCK,
             Kind::Q4K => columns / quantize::LEN * quantize::q4_k::BLOCK,
             Kind::Q6K => columns / quantize::LEN * quantize::q6_k::BLOCK,
         }
@@ -65,6 +103,8 @@ impl Kind {
     fn number(self) -> u32 {
         match self {
             Kind::F32 => 0,
+            Kind::Q40 => 2,
+            Kind::Q80 => 8,
             Kind::Q4K => 12,
             Kind::Q6K => 14,
         }
@@ -114,19 +154,19 @@ impl Tensor {
 ///
 /// The gains keep the model sane. Embeddings are as large as what a layer adds to them, so that
 /// the prompt matters to the end; logits are as far apart as those of a trained model.
-pub fn tensors() -> Vec<Tensor> {
+pub fn tensors(mix: Mix) -> Vec<Tensor> {
+    let [most, finer] = mix.kinds();
     let embedding = (WIDTH as f32).sqrt();
     let vocabulary = [WIDTH, VOCABULARY];
     let mut all = vec![
-        Tensor::matrix("output.weight", Kind::Q6K, vocabulary, 4.0),
+        Tensor::matrix("output.weight", finer, vocabulary, 4.0),
         Tensor::vector("output_norm.weight"),
-        Tensor::matrix("token_embd.weight", Kind::Q4K, vocabulary, embedding),
+        Tensor::matrix("token_embd.weight", most, vocabulary, embedding),
     ];
     for index in 0..LAYERS {
-        let more = if more_bits(index) {
-            Kind::Q6K
-        } else {
-            Kind::Q4K
+        let more = match mix {
+            Mix::Q4KM if more_bits(index) => finer,
+            _ => most,
         };
         let vector = |name| Tensor::vector(format!("blk.{index}.{name}.weight"));
         let matrix = |name, kind, columns, rows| {
@@ -138,15 +178,15 @@ pub fn tensors() -> Vec<Tensor> {
             )
         };
         all.extend([
-            matrix("attn_k", Kind::Q4K, WIDTH, KV_WIDTH),
+            matrix("attn_k", most, WIDTH, KV_WIDTH),
             vector("attn_norm"),
-            matrix("attn_output", Kind::Q4K, WIDTH, WIDTH),
-            matrix("attn_q", Kind::Q4K, WIDTH, WIDTH),
+            matrix("attn_output", most, WIDTH, WIDTH),
+            matrix("attn_q", most, WIDTH, WIDTH),
             matrix("attn_v", more, WIDTH, KV_WIDTH),
             matrix("ffn_down", more, HIDDEN, WIDTH),
-            matrix("ffn_gate", Kind::Q4K, WIDTH, HIDDEN),
+            matrix("ffn_gate", most, WIDTH, HIDDEN),
             vector("ffn_norm"),
-            matrix("ffn_up", Kind::Q4K, WIDTH, HIDDEN),
+            matrix("ffn_up", most, WIDTH, HIDDEN),
         ]);
     }
     all
@@ -160,7 +200,7 @@ fn more_bits(layer: usize) -> bool {
 }
 
 /// All that precedes the tensors. `vocabulary` is a GGUF file that has the pieces.
-pub fn header(vocabulary: &[u8], tensors: &[Tensor]) -> Result<Vec<u8>> {
+pub fn header(mix: Mix, vocabulary: &[u8], tensors: &[Tensor]) -> Result<Vec<u8>> {
     let mut header = Header::default()
         .string("general.architecture", "llama")
         .string("general.name", "TinyLlama-1.1B, random weights")
@@ -174,7 +214,7 @@ pub fn header(vocabulary: &[u8], tensors: &[Tensor]) -> Result<Vec<u8>> {
         .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
         .f32("llama.rope.freq_base", 10_000.0)
         .u32("llama.vocab_size", VOCABULARY as u32)
-        .u32("general.file_type", FILE_TYPE_Q4_K_M)
+        .u32("general.file_type", mix.file_type())
         .u32("general.quantization_version", 2);
     for key in COPIED {
         header = header.record(header::record(vocabulary, key)?);
@@ -206,7 +246,7 @@ mod tests {
 
     #[test]
     fn mix_is_that_of_a_quantised_tinyllama() {
-        let tensors = tensors();
+        let tensors = tensors(Mix::Q4KM);
         let count = |kind| tensors.iter().filter(|tensor| tensor.kind == kind).count();
         assert_eq!(count(Kind::F32), 45);
         assert_eq!(count(Kind::Q4K), 135);
@@ -219,6 +259,20 @@ mod tests {
     }
 
     #[test]
+    fn mix_of_one_format_has_no_other_but_for_q4_0s_output() {
+        for (mix, most, finer) in [
+            (Mix::Q40, Kind::Q40, Kind::Q6K),
+            (Mix::Q80, Kind::Q80, Kind::Q80),
+            (Mix::Q6K, Kind::Q6K, Kind::Q6K),
+        ] {
+            let tensors = tensors(mix);
+            let mut matrices = tensors.iter().filter(|tensor| tensor.kind != Kind::F32);
+            assert_eq!(matrices.next().map(|output| output.kind), Some(finer));
+            assert!(matrices.all(|matrix| matrix.kind == most));
+        }
+    }
+
+    #[test]
     fn layers_with_more_bits_are_those_of_llama_cpp() {
         let layers: Vec<usize> = (0..LAYERS).filter(|&layer| more_bits(layer)).collect();
         assert_eq!(layers, [0, 1, 4, 7, 10, 13, 16, 19, 20, 21]);
@@ -226,7 +280,7 @@ mod tests {
 
     #[test]
     fn header_needs_the_vocabulary() {
-        let error = header(&Header::default().finish(), &[]).unwrap_err();
+        let error = header(Mix::Q4KM, &Header::default().finish(), &[]).unwrap_err();
         assert_eq!(error.to_string(), "there is no key tokenizer.ggml.model");
     }
 }

@@ -1,7 +1,7 @@
 //! The weights: pseudo-random, and of a bell shape.
 
 use kernels_asm::half::{f16_to_f32, f32_to_f16};
-use quantize::{LEN, q4_k, q6_k};
+use quantize::{LEN, q4_0, q4_k, q6_k, q8_0};
 
 use super::tinyllama::{Kind, Tensor};
 
@@ -14,6 +14,8 @@ pub fn row(index: usize, tensor: &Tensor, row: usize, out: &mut [u8]) {
                 *bytes = random.around_one().to_le_bytes();
             }
         }
+        Kind::Q40 => blocks(&mut random, tensor.deviation, out, q4_0::quantize),
+        Kind::Q80 => blocks(&mut random, tensor.deviation, out, q8_0::quantize),
         Kind::Q4K => blocks(&mut random, tensor.deviation, out, q4_k::quantize),
         Kind::Q6K => blocks(&mut random, tensor.deviation, out, q6_k::quantize),
     }
