@@ -1,10 +1,13 @@
 //! `cargo xtask bench`: how fast this build is here and now, beside another program if asked.
 //!
-//! The two take turns with the same file and threads, one repetition each, so that whatever else
-//! the machine does meanwhile falls on both alike.
+//! All take turns with the same file and threads, one repetition each, so that whatever else the
+//! machine does meanwhile falls on all alike. Ours measures with `rushlight bench`, llama.cpp with
+//! `llama-bench`, whose tests and flags are the same.
 
 mod contestant;
+mod page;
 mod report;
+mod summary;
 
 use anyhow::Result;
 
@@ -12,52 +15,55 @@ use self::contestant::{Contestant, TESTS};
 use self::report::{Report, Row};
 use crate::flags::Flags;
 use crate::machine::{self, Machine};
-use crate::{board, build, model};
+use crate::{board, build, model, peer};
 
 const USAGE: &str = "\
 usage: cargo xtask bench [--against llama.cpp|BINARY] [--model NAME] [--threads N[,N...]]
                          [--runs N] [--format text|jsonl]
-BINARY is another build of rushlight. Default: smollm2, threads 1,2, 5 runs, as text.";
+       cargo xtask bench --against llama.cpp --write [--model NAME] [--threads N[,N...]] [--runs N]
+BINARY is another build of rushlight. Default: smollm2, threads 1,2, 5 runs, as text.
+--write measures the models of docs/performance.md, or the one named, and writes its table.";
 
 /// Above this load average, something else is running.
 const IDLE: f64 = 0.5;
 
 struct Options<'a> {
     against: Option<&'a str>,
-    model: &'a str,
+    model: Option<&'a str>,
     threads: Vec<usize>,
     runs: usize,
     jsonl: bool,
+    write: bool,
 }
 
 /// Measures, and prints the result.
 pub fn run(arguments: &[&str]) -> Result<()> {
     let options = parse(arguments)?;
-    let theirs = options.against.map(Contestant::named).transpose()?;
-    let model = model::ensure(options.model)?;
-    let ours = Contestant::Rushlight(build::board(&board::named(board::HOST)?)?);
+    if machine::load()? > IDLE {
+        eprintln!("bench: something else is running: expect a wide spread");
+    }
+    if options.write {
+        return page::write(options.model, &options.threads, options.runs);
+    }
+    let name = options.model.unwrap_or(model::DEFAULT);
+    let others = options.against.map(Contestant::named).transpose()?;
+    let model = model::ensure(name)?;
+    let mut contestants = vec![Contestant::ours(build::board(&board::named(board::HOST)?)?)];
+    contestants.extend(others.into_iter().flatten());
 
     let mut report = Report {
-        model: options.model,
-        against: options.against,
+        model: name,
+        names: contestants.iter().map(|one| one.name.as_str()).collect(),
         machine: Machine::here()?,
         date: machine::date("+%F %R")?,
         load: machine::load()?,
-        rows: rows(&options.threads),
+        rows: rows(&options.threads, contestants.len()),
     };
-    if report.load > IDLE {
-        eprintln!(
-            "bench: the load average is {}: expect a wide spread",
-            report.load
-        );
-    }
     for round in 1..=options.runs {
         eprintln!("bench: round {round} of {}", options.runs);
         for row in &mut report.rows {
-            row.ours.push(ours.tok_s(row.test, &model, row.threads)?);
-            if let Some(theirs) = &theirs {
-                let speed = theirs.tok_s(row.test, &model, row.threads)?;
-                row.theirs.push(speed);
+            for (contestant, figures) in contestants.iter().zip(&mut row.figures) {
+                figures.push(contestant.tok_s(row.test, &model, row.threads)?);
             }
         }
     }
@@ -70,24 +76,28 @@ pub fn run(arguments: &[&str]) -> Result<()> {
 }
 
 /// One row without figures yet for each test and number of threads.
-fn rows(threads: &[usize]) -> Vec<Row> {
-    let of_test = |test| threads.iter().map(move |&threads| Row::new(test, threads));
+fn rows(threads: &[usize], contestants: usize) -> Vec<Row> {
+    let of_test = |test| {
+        let row = move |&threads| Row::new(test, threads, contestants);
+        threads.iter().map(row)
+    };
     TESTS.iter().flat_map(of_test).collect()
 }
 
 fn parse<'a>(arguments: &'a [&'a str]) -> Result<Options<'a>> {
     let mut options = Options {
         against: None,
-        model: model::DEFAULT,
+        model: None,
         threads: vec![1, 2],
         runs: 5,
         jsonl: false,
+        write: false,
     };
     let mut flags = Flags::new(arguments, USAGE);
     while let Some(flag) = flags.next() {
         match flag {
             "--against" => options.against = Some(flags.value()?),
-            "--model" => options.model = flags.value()?,
+            "--model" => options.model = Some(flags.value()?),
             "--threads" => {
                 let list = flags.value()?;
                 options.threads = match list.split(',').map(str::parse).collect() {
@@ -95,6 +105,7 @@ fn parse<'a>(arguments: &'a [&'a str]) -> Result<Options<'a>> {
                     Err(_) => return flags.wrong(&format!("--threads cannot be `{list}`")),
                 };
             }
+            "--write" => options.write = true,
             "--runs" => options.runs = flags.parsed()?,
             "--format" => {
                 options.jsonl = match flags.value()? {
@@ -108,6 +119,9 @@ fn parse<'a>(arguments: &'a [&'a str]) -> Result<Options<'a>> {
     }
     if options.runs == 0 || options.threads.contains(&0) {
         return flags.wrong("--runs and --threads count from 1");
+    }
+    if options.write && (options.against != Some(peer::NAME) || options.jsonl) {
+        return flags.wrong("--write goes with --against llama.cpp and no --format");
     }
     Ok(options)
 }
@@ -124,5 +138,12 @@ mod tests {
         for wrong in ["", "1,", "0", "1;2"] {
             assert!(parse(&["--threads", wrong]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn page_is_a_comparison_with_the_peer() {
+        assert!(parse(&["--write"]).is_err());
+        assert!(parse(&["--write", "--against", "llama.cpp"]).is_ok());
+        assert!(parse(&["--write", "--against", "old/rushlight"]).is_err());
     }
 }

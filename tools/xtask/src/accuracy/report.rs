@@ -161,6 +161,7 @@ mod tests {
 
     fn row(ours: f64, peak: u64) -> Row {
         let measured = |rss_kib, plan_kib| Measured {
+            first_ms: 1.0,
             rss_kib,
             load_ms: 1.0,
             plan_kib,

@@ -90,6 +90,7 @@ mod tests {
             let measured = Measured {
                 rss_kib: mib * 1024,
                 load_ms: 12.5,
+                first_ms: 1.0,
                 plan_kib: (mode == Mode::Streamed).then_some(2048.0),
             };
             (("program", mode), measured)

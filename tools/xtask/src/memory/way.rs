@@ -60,6 +60,8 @@ pub struct Measured {
     pub rss_kib: u64,
     /// The time to load, as the program reports it.
     pub load_ms: f64,
+    /// The time from then to the first token, likewise.
+    pub first_ms: f64,
     /// What the program planned for, if it plans.
     pub plan_kib: Option<f64>,
 }
@@ -118,7 +120,7 @@ const WORD: &str = " the";
 /// How often in a short prompt.
 const SHORT: usize = 8;
 /// What a long prompt leaves of the context: for the answer, and what a tokenizer adds.
-const ROOM: usize = 16;
+pub const ROOM: usize = 16;
 /// The least context that all of this fits into.
 pub const CONTEXT_MIN: usize = 64;
 /// A short answer, the same for everybody.
@@ -162,11 +164,14 @@ impl Way {
         let log = command::read_log(&mut time)?;
         let log = String::from_utf8_lossy(&log);
         let load_ms = figure(&log, "ms").or_else(|| number_after(&log, "load time ="));
+        let first_ms = figure(&log, "ttft_ms").or_else(|| number_after(&log, "prompt eval time ="));
         let told = fs::read_to_string(told)?;
         let rss_kib = number_after(&told, "Maximum resident set size (kbytes):");
         Ok(Measured {
             rss_kib: rss_kib.context("`time -v` tells no peak")? as u64,
             load_ms: load_ms.with_context(|| format!("{} tells no load time", self.program))?,
+            first_ms: first_ms
+                .with_context(|| format!("{} tells no prefill time", self.program))?,
             plan_kib: figure(&log, "plan_kb"),
         })
     }

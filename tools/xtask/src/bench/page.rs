@@ -1,0 +1,197 @@
+//! `--write`: the comparison with llama.cpp, measured model by model and written into the table of
+//! `docs/performance.md`, where the rows of a model replace those from before.
+
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::io;
+
+use anyhow::{Context, Result, ensure};
+
+use super::contestant::{Contestant, DEEP, TESTS};
+use super::summary::Summary;
+use crate::machine::{self, Machine};
+use crate::memory::way::{self, Files, Mode, Settings};
+use crate::{board, build, command, model, peer, workspace};
+
+const PAGE: &str = "docs/performance.md";
+/// Around the part that is written.
+const BEGIN: &str = "<!-- written by `cargo xtask bench --against llama.cpp --write` -->";
+const END: &str = "<!-- end -->";
+const HEADING: &str = "\
+| model | measured | threads | Rushlight | llama.cpp | `--repack 0` | to its default | to its best |
+|---|---|--:|--:|--:|--:|--:|--:|";
+
+/// The models, and whether a context that is nearly full is measured too.
+const MODELS: [(&str, bool); 8] = [
+    ("tinyllama-synth", true),
+    ("tinyllama-synth-q4_0", false),
+    ("tinyllama-synth-q8_0", false),
+    ("tinyllama-synth-q6_k", false),
+    ("qwen2.5-0.5b", false),
+    ("qwen2.5-1.5b", false),
+    ("gemma3-270m", false),
+    ("smollm2", false),
+];
+
+/// A context that a prompt of 512 tokens fills, as the measurement of memory has it: the program
+/// tells when the first token was there.
+const FIRST_TOKEN: usize = 512 + way::ROOM;
+
+/// Figures of the three contestants: this build, llama.cpp as it is, and without repacking.
+type Figures = [Vec<f64>; 3];
+
+/// Measures every model, or the one that is named, `runs` times in turns.
+pub fn write(only: Option<&str>, threads: &[usize], runs: usize) -> Result<()> {
+    let models = MODELS
+        .iter()
+        .filter(|model| only.is_none_or(|only| only == model.0));
+    let models: Vec<_> = models.collect();
+    ensure!(!models.is_empty(), "the page has no such model");
+    for (name, deep) in models {
+        let rows = measure(name, *deep, threads, runs)?;
+        print!("{rows}");
+        let path = workspace::root().join(PAGE);
+        let page = fs::read_to_string(&path)?;
+        let Machine { cpu, cores } = Machine::here()?;
+        let heading = format!(
+            "{cpu}, {cores} cores; {} at {}; medians of {runs} runs in turns (tok/s; for times ms, \
+             where less is better).\n\n{HEADING}",
+            machine::date("+%F")?,
+            machine::commit()?
+        );
+        let page = replaced(&page, &heading, name, &rows).with_context(|| format!("in {PAGE}"))?;
+        fs::write(path, page)?;
+    }
+    Ok(())
+}
+
+/// The rows of a model.
+fn measure(name: &str, deep: bool, threads: &[usize], runs: usize) -> Result<String> {
+    let model = model::ensure(name)?;
+    let host = build::board(&board::named(board::HOST)?)?;
+    let mut contestants = vec![Contestant::ours(host.clone())];
+    contestants.extend(Contestant::named(peer::NAME)?);
+    let peer = peer::ensure(peer::COMPLETION)?;
+    let image = way::pack(&host, &model)?;
+    let files = Files {
+        ours: &host,
+        peer: Some(&peer),
+        model: &model,
+        image: &image,
+    };
+    let mut ways = way::all(&files);
+    ways.retain(|way| way.names().1 != Mode::Streamed);
+    let tests: Vec<_> = TESTS.iter().chain(deep.then_some(&DEEP)).collect();
+
+    let mut text = String::new();
+    for &threads in threads {
+        let mut speeds: Vec<Figures> = vec![Figures::default(); tests.len()];
+        let (mut load, mut first) = (Figures::default(), Figures::default());
+        for round in 1..=runs {
+            eprintln!("bench: {name}, {threads} threads, round {round} of {runs}");
+            io::copy(&mut File::open(&model)?, &mut io::sink())?;
+            for (test, figures) in tests.iter().zip(&mut speeds) {
+                for (contestant, figures) in contestants.iter().zip(figures) {
+                    figures.push(contestant.tok_s(test, &model, threads)?);
+                }
+            }
+            let settings = Settings {
+                context: FIRST_TOKEN,
+                fill: true,
+                threads,
+            };
+            for way in &ways {
+                let index = match way.names().1 {
+                    Mode::Streamed | Mode::MappedImage => 0,
+                    Mode::Repacked => 1,
+                    Mode::Mapped => 2,
+                };
+                let measured = way.measure(&settings)?;
+                load[index].push(measured.load_ms);
+                first[index].push(measured.first_ms);
+            }
+        }
+        for (test, figures) in tests.iter().zip(&speeds) {
+            text += &row(name, test.name, threads, figures, f64::max);
+        }
+        let what = "first token of 512, ms";
+        text += &row(name, what, threads, &first, f64::min);
+        text += &row(name, "load to ready, packed, ms", threads, &load, f64::min);
+    }
+    command::run_quietly(std::process::Command::new("rm").arg(image))?;
+    Ok(text)
+}
+
+/// A line of the table; `better` is the better of two figures.
+fn row(
+    model: &str,
+    what: &str,
+    threads: usize,
+    figures: &Figures,
+    better: fn(f64, f64) -> f64,
+) -> String {
+    let medians = figures
+        .each_ref()
+        .map(|runs| Summary::of(runs).map_or(f64::NAN, |s| s.median));
+    let [ours, default, plain] = medians;
+    let mut line = format!("| {model} | {what} | {threads} |");
+    for median in medians {
+        write!(line, " {median:.1} |").expect("a string takes all");
+    }
+    let best = better(default, plain);
+    format!("{line} {:.2}x | {:.2}x |\n", ours / default, ours / best)
+}
+
+/// The page with another heading and other rows of `model`, behind those of other models.
+fn replaced(page: &str, heading: &str, model: &str, rows: &str) -> Result<String> {
+    let (before, rest) = page
+        .split_once(BEGIN)
+        .context("the table's begin is missing")?;
+    let (table, after) = rest.split_once(END).context("the table's end is missing")?;
+    let own = format!("| {model} |");
+    let others = table.lines().filter(|line| {
+        line.starts_with("| ") && !line.starts_with("| model |") && !line.starts_with(&own)
+    });
+    let mut table = String::new();
+    for line in others {
+        table += line;
+        table += "\n";
+    }
+    Ok(format!(
+        "{before}{BEGIN}\n{heading}\n{table}{rows}{END}{after}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_model_replace_its_own_and_no_others() {
+        let page = format!("before\n{BEGIN}\nNot yet.\n{END}\nafter\n");
+        let page = replaced(&page, HEADING, "a", "| a | old |\n").unwrap();
+        let page = replaced(&page, HEADING, "b", "| b | 1 |\n").unwrap();
+        let page = replaced(&page, HEADING, "a", "| a | new |\n").unwrap();
+        let expected =
+            format!("before\n{BEGIN}\n{HEADING}\n| b | 1 |\n| a | new |\n{END}\nafter\n");
+        assert_eq!(page, expected);
+        assert!(replaced("no table", HEADING, "a", "").is_err());
+    }
+
+    #[test]
+    fn ratio_is_to_the_better_of_the_peers_two() {
+        let figures = [vec![30.0, 10.0, 20.0], vec![10.0], vec![16.0]];
+        assert_eq!(
+            row("m", "tg128", 2, &figures, f64::max),
+            "| m | tg128 | 2 | 20.0 | 10.0 | 16.0 | 2.00x | 1.25x |\n"
+        );
+        let times = [vec![5.0], vec![10.0], vec![16.0]];
+        assert!(row("m", "ms", 1, &times, f64::min).ends_with("| 0.50x | 0.50x |\n"));
+    }
+
+    #[test]
+    fn page_has_its_table() {
+        let page = include_str!("../../../../docs/performance.md");
+        assert!(replaced(page, HEADING, "m", "").is_ok());
+    }
+}
