@@ -2,10 +2,9 @@
 
 use super::workload::{Format, Test};
 use crate::error::Error;
-use crate::log::{Line, Log, LogFormat};
+use crate::log::escape;
 use crate::output::Output;
 use crate::session::Setup;
-use crate::sys::STDOUT;
 use core::fmt;
 use core::fmt::Write;
 use kernels_asm::features::Isa;
@@ -94,22 +93,25 @@ impl<'s> Report<'s> {
             ("version", Value::Text(&env!("CARGO_PKG_VERSION"))),
         ];
         match self.format {
-            Format::Jsonl => {
-                let stdout = Log {
-                    fd: STDOUT,
-                    format: LogFormat::Json,
-                    quiet: false,
-                };
-                let line = fields.into_iter().fold(stdout.event("bench"), field);
-                return line
-                    .write()
-                    .map_err(|errno| Error::of_io(errno, Error::Output));
-            }
+            Format::Jsonl => self.json(&fields)?,
             Format::Csv => self.csv(&fields)?,
             Format::Text => self.table(test, samples, size)?,
         }
         self.has_heading = true;
         self.out.flush()
+    }
+
+    fn json(&mut self, fields: &[(&'static str, Value<'_>)]) -> Result<(), Error> {
+        for (index, (name, value)) in fields.iter().enumerate() {
+            let before = if index == 0 { "{" } else { "," };
+            self.out.print(format_args!("{before}\"{name}\":"))?;
+            match value {
+                Value::Text(text) => self.out.print(format_args!("\"{}\"", Escaped(*text)))?,
+                Value::Number(number) => self.out.print(format_args!("{number}"))?,
+                Value::Decimal(number) => self.out.print(format_args!("{number:.3}"))?,
+            }
+        }
+        self.out.print(format_args!("}}\n"))
     }
 
     fn csv(&mut self, fields: &[(&'static str, Value<'_>)]) -> Result<(), Error> {
@@ -135,7 +137,7 @@ impl<'s> Report<'s> {
         let request = &self.setup.request;
         if !self.has_heading {
             self.out.print(format_args!(
-                "{:<28} {:>8} {:>10} {:>7} {:>5} {:>9}  {:<16} {:>10}   {:<8}\n",
+                "{:<28} {:>8} {:>10} {:>7} {:>5} {:>9}  {:<16} {:>10}   {}\n",
                 "model", "MiB", "isa", "threads", "batch", "kv", "test", "tok/s", "spread"
             ))?;
         }
@@ -146,7 +148,7 @@ impl<'s> Report<'s> {
         let _ = write!(name, "{test}"); // two counts of seven digits fit
         let (tok_s, spread) = (samples.mean, samples.deviation());
         self.out.print(format_args!(
-            "{:<28} {:>8.1} {:>10} {:>7} {:>5} {kv:>9}  {name:<16} {tok_s:>10.2} ± {spread:<.2}\n",
+            "{:<28} {:>8.1} {:>10} {:>7} {:>5} {kv:>9}  {name:<16} {tok_s:>10.2} ± {spread:.2}\n",
             self.model,
             size as f64 / f64::from(1 << 20),
             self.isa.name(),
@@ -156,11 +158,20 @@ impl<'s> Report<'s> {
     }
 }
 
-fn field(line: Line, (name, value): (&'static str, Value<'_>)) -> Line {
-    match value {
-        Value::Text(text) => line.text(name, text),
-        Value::Number(number) => line.number(name, number),
-        Value::Decimal(number) => line.decimals(name, number, 3),
+/// A text as a JSON string has it between its quotes.
+struct Escaped<'v>(&'v dyn fmt::Display);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|letter| escape(self.0, letter))
     }
 }
 
@@ -209,5 +220,10 @@ mod tests {
     fn quotes_in_a_field_are_doubled() {
         assert_eq!(Quoted(&"a \"b\", c").to_string(), "\"a \"\"b\"\", c\"");
         assert_eq!(Quoted(&"").to_string(), "\"\"");
+    }
+
+    #[test]
+    fn quotes_in_a_string_are_escaped() {
+        assert_eq!(Escaped(&"a \"b\"\n").to_string(), "a \\\"b\\\"\\u000a");
     }
 }
