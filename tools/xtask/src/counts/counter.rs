@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use cycles::gate;
 use cycles::image::{self, Function};
 
 use super::{Phase, emulator};
@@ -15,6 +16,11 @@ use crate::{board, build, command, workspace};
 
 /// The board whose program has the kernels for the Cortex-A55.
 const ARM64: &str = "generic-arm64";
+
+/// The end of the names of GEMVs that are tuned for it.
+pub const TUNED: &str = "_neon_dotprod_cortex_a55";
+/// That of those for out-of-order cores, which have fewer instructions, and pair fewer.
+pub const PLAIN: &str = "_neon_dotprod";
 
 /// How `bench` measures a test once: without a run that warms up, on one thread, in chunks of 16,
 /// in a context that does not depend on the test.
@@ -50,6 +56,10 @@ pub enum Counter {
     Qemu {
         program: PathBuf,
         functions: Vec<Function>,
+        /// What it is called in the budgets.
+        name: &'static str,
+        /// The values of `--kernel`: the same kernels whatever core there is.
+        kernels: Vec<String>,
     },
 }
 
@@ -64,26 +74,40 @@ impl Counter {
             eprintln!("counts: AVX2 NOT COUNTED: this is no x86-64 machine");
         }
         match emulator::is_there() {
-            true => counters.push(Counter::arm64()?),
+            true => counters.push(Counter::arm64(TUNED)?),
             false => eprintln!("counts: 64-bit Arm NOT COUNTED: its QEMU comes from Debian"),
         }
         Ok(counters)
     }
 
-    /// That of the 64-bit Arm program.
-    pub fn arm64() -> Result<Counter> {
+    /// That of the 64-bit Arm program with the GEMVs whose names end so.
+    pub fn arm64(end: &str) -> Result<Counter> {
         let board = board::named(ARM64)?;
         build::board(&board)?;
         let program = board.linked();
         let functions = image::functions(&fs::read(&program)?)?;
-        Ok(Counter::Qemu { program, functions })
+        let budgets = gate::budgets(&workspace::root().join("kernels-asm/src/aarch64"))?;
+        let kernels = budgets.iter().filter_map(|budget| {
+            let format = budget.kernel.strip_prefix("gemv_")?.strip_suffix(end)?;
+            Some(format!("{}={}", format.to_uppercase(), budget.kernel))
+        });
+        Ok(Counter::Qemu {
+            program,
+            functions,
+            name: if end == TUNED {
+                "dotprod-a55"
+            } else {
+                "dotprod"
+            },
+            kernels: kernels.collect(),
+        })
     }
 
     /// The kernels that it counts, in the words of the budgets.
     pub fn name(&self) -> &'static str {
         match self {
             Counter::Callgrind { .. } => "avx2",
-            Counter::Qemu { .. } => "dotprod-a55",
+            Counter::Qemu { name, .. } => name,
         }
     }
 
@@ -123,16 +147,19 @@ impl Counter {
                     ..Counts::default()
                 })
             }
-            Counter::Qemu { program, functions } => {
+            Counter::Qemu {
+                program,
+                functions,
+                kernels,
+                ..
+            } => {
                 let out = output("qemu")?;
-                let mut qemu = emulator::counting(&out)?;
+                let mut qemu = emulator::counting(&out);
                 qemu.arg(program).args(words).args(["--isa", "dotprod"]);
-                let log = command::read_log(&mut qemu)?;
-                // A core that cannot be told is taken for one in order: that of the model.
-                ensure!(
-                    String::from_utf8_lossy(&log).contains("_cortex_a55"),
-                    "the kernels for the Cortex-A55 did not run"
-                );
+                for kernel in kernels {
+                    qemu.args(["--kernel", kernel]);
+                }
+                command::read_log(&mut qemu)?;
                 let blocks = emulator::blocks(&fs::read_to_string(out)?)?;
                 Ok(attributed(&blocks, functions))
             }

@@ -24,8 +24,10 @@ pub fn is_there() -> bool {
     folder().exists() || archive::is_there()
 }
 
-/// Sees to it that the emulator is in the cache.
+/// Sees to it that the emulator is in the cache, and the plugin built.
 pub fn ensure() -> Result<()> {
+    let build = ["build", "--quiet", "--release", "--package", PLUGIN];
+    command::run_quietly(&mut command::cargo(&build))?;
     if folder().exists() || !archive::is_there() {
         return Ok(());
     }
@@ -42,23 +44,15 @@ fn folder() -> PathBuf {
 }
 
 /// The emulator, whose plugin writes to `out` what [`blocks`] reads; the program is to follow. It
-/// has all features that it knows of, and a core that it does not name.
-pub fn counting(out: &Path) -> Result<Command> {
-    ensure()?;
-    command::run_quietly(&mut command::cargo(&[
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        PLUGIN,
-    ]))?;
+/// has all features that it knows of.
+pub fn counting(out: &Path) -> Command {
     let plugin = workspace::target().join("release").join(PLUGIN_FILE);
     let words = archive::words(&folder(), &format!("usr/bin/{PROGRAM}"), &[]);
     let mut qemu = Command::new(&words[0]);
     qemu.args(&words[1..]);
     qemu.args(["-cpu", "max", "-plugin"]);
     qemu.arg(format!("{},out={}", plugin.display(), out.display()));
-    Ok(qemu)
+    qemu
 }
 
 /// What the plugin wrote: for each block its address and the instructions executed in it.

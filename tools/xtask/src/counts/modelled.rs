@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use cycles::gate;
 use kernels_asm::format::WeightFormat;
 
-use super::counter::Counts;
+use super::counter::{Counts, TUNED};
 use crate::log::figure;
 use crate::{board, build, command, workspace};
 
@@ -46,7 +46,7 @@ impl Modelled {
             else {
                 continue;
             };
-            let kernel = format!("gemv_{name}_neon_dotprod_cortex_a55");
+            let kernel = format!("gemv_{name}{TUNED}");
             let budget = budgets.iter().find(|budget| budget.kernel == kernel);
             let budget = budget.with_context(|| format!("there is no {kernel}"))?;
             let per_weight = gate::per_weight(&kernel, budget.cycles as f64)
