@@ -135,7 +135,8 @@ impl Budgets {
         };
         let tolerance = budget.tolerance_pct * wider;
         let change = budget.change_pct(found.per_token);
-        (change > tolerance).then(|| {
+        let most = budget.per_token as f64 * (100.0 + tolerance) / 100.0;
+        (found.per_token as f64 > most).then(|| {
             format!(
                 "{name}: {} instructions a token, {change:.2} % above the budget of {}, of which \
                  {tolerance} % are allowed{note}",
