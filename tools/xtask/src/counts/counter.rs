@@ -58,7 +58,7 @@ pub enum Counter {
         functions: Vec<Function>,
         /// What it is called in the budgets.
         name: &'static str,
-        /// The values of `--kernel`: the same kernels whatever core there is.
+        /// The values of `--kernel`: the same GEMVs whatever core there is.
         kernels: Vec<String>,
     },
 }
@@ -126,9 +126,20 @@ impl Counter {
             let mut words: Vec<OsString> = vec!["bench".into(), "-m".into(), model.into()];
             words.extend(ONCE.iter().map(Into::into));
             words.extend(phase.flags(tokens).map(Into::into));
+            words.extend(self.kernels(phase).map(Into::into));
             self.run(&words)
         };
         Ok(run(long)?.per_token(&run(short)?, long - short))
+    }
+
+    /// The flags that choose the GEMVs, for what runs them: a GEMM, which there is one of for all
+    /// cores, would give way to them.
+    fn kernels(&self, phase: Phase) -> impl Iterator<Item = &str> {
+        let kernels = match self {
+            Counter::Qemu { kernels, .. } if phase == Phase::Decode => &kernels[..],
+            _ => &[],
+        };
+        kernels.iter().flat_map(|kernel| ["--kernel", kernel])
     }
 
     fn run(&self, words: &[OsString]) -> Result<Counts> {
@@ -148,17 +159,11 @@ impl Counter {
                 })
             }
             Counter::Qemu {
-                program,
-                functions,
-                kernels,
-                ..
+                program, functions, ..
             } => {
                 let out = output("qemu")?;
                 let mut qemu = emulator::counting(&out);
                 qemu.arg(program).args(words).args(["--isa", "dotprod"]);
-                for kernel in kernels {
-                    qemu.args(["--kernel", kernel]);
-                }
                 command::read_log(&mut qemu)?;
                 let blocks = emulator::blocks(&fs::read_to_string(out)?)?;
                 Ok(attributed(&blocks, functions))
