@@ -10,6 +10,7 @@ use crate::notify::Notify;
 use crate::options::{Command, HELP, Options};
 use crate::session::Machine;
 use crate::sys::{self, Arguments, Fd, STACK_BYTES, STDOUT};
+use core::ffi::CStr;
 
 /// What is said when a mapped file has become shorter than it was.
 static SHRUNK_TEXT: &str = "rushlight error \
@@ -17,10 +18,11 @@ static SHRUNK_TEXT: &str = "rushlight error \
 static SHRUNK_JSON: &str = "{\"event\":\"error\",\"message\":\"the model file became shorter \
     while it was read\",\"code\":5,\"finish\":\"error\"}\n";
 
-/// Whether the logs are to be JSON, before the command line is known to be right.
-fn wants_json(arguments: Arguments) -> bool {
+/// The format of the logs, before the command line is known to be right.
+fn wanted_format(arguments: Arguments) -> LogFormat {
     let mut arguments = arguments.skip_while(|&word| word != c"--log-format");
-    arguments.nth(1) == Some(c"json")
+    let name = arguments.nth(1).map(CStr::to_bytes);
+    name.and_then(LogFormat::named).unwrap_or(LogFormat::Text)
 }
 
 /// Runs the program and ends the process.
@@ -29,11 +31,10 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
     sys::catch_signals();
     let _program = arguments.next();
     let mut log = Log::default();
-    if wants_json(arguments.clone()) {
-        log.format = LogFormat::Json; // for errors of the command line too
-    }
+    log.format = wanted_format(arguments.clone()); // for errors of the command line too
     sys::explain_bus_errors(match log.format {
-        LogFormat::Text => &SHRUNK_TEXT,
+        // Between two frames a line of text is one: readers pass it on.
+        LogFormat::Text | LogFormat::Defmt => &SHRUNK_TEXT,
         LogFormat::Json => &SHRUNK_JSON,
     });
     let mut init = Init::begin();
@@ -60,20 +61,18 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
             } else {
                 "error"
             };
-            drop(
-                log.error("error")
-                    .text("message", error)
-                    .number("code", code.into())
-                    .text("finish", finish),
-            );
+            log.quiet = false; // of an error, a reader of frames is told the program too
+            log.open();
+            log.error(error, code, finish);
             notify.stopping((finish == "error").then_some(&error));
             code
         }
     };
-    match init {
-        Some(init) => init.end(code, &log),
-        None => sys::exit(code),
+    if let Some(init) = init {
+        init.end(code, &log);
     }
+    log.close();
+    sys::exit(code)
 }
 
 fn command(machine: &Machine<'_>, options: &Options, log: &mut Log) -> Result<u8, Error> {
@@ -82,6 +81,7 @@ fn command(machine: &Machine<'_>, options: &Options, log: &mut Log) -> Result<u8
     if let Some(path) = options.log_file {
         log.fd = Fd::create(path).map_err(|errno| Error::File { path, errno })?;
     }
+    log.open();
     match options.command {
         Command::Run if options.console.is_some() => {
             return Ok(console::serve(machine, options, log)?.exit_code());
@@ -101,13 +101,8 @@ fn command(machine: &Machine<'_>, options: &Options, log: &mut Log) -> Result<u8
 }
 
 /// Says where the program broke, and ends the process: this is a bug, and never the input's fault.
+/// It says so as text on stderr whatever the log is: nothing is known to work any more.
 pub fn panicked(info: &core::panic::PanicInfo<'_>) -> ! {
-    drop(
-        Log::default()
-            .error("error")
-            .text("message", format_args!("internal: {info}"))
-            .number("code", 1)
-            .text("finish", "error"),
-    );
+    Log::default().error(format_args!("internal: {info}"), 1, "error");
     sys::exit(1)
 }

@@ -4,7 +4,7 @@ use crate::arena::{Forward, Open, Region};
 use crate::cpu::{self, Root, State, Throttled};
 use crate::error::Error;
 use crate::kv::KvCache;
-use crate::log::{Line, Log};
+use crate::log::{Line, Log, event, fields};
 use crate::model::Engine;
 use crate::options::Options;
 use crate::profile::{Bucket, Profile};
@@ -287,8 +287,7 @@ impl Generator<'_, '_, '_> {
             }
         }
         if self.options.verbose && len > 1 {
-            let done = self.position as u64;
-            drop(self.log.event("prefill").number("tokens", done));
+            event!(self.log, "prefill", count tokens = self.position);
         }
         if !wanted {
             return Ok(None);
@@ -348,23 +347,22 @@ impl Generator<'_, '_, '_> {
         let before = core::mem::replace(&mut self.mark, mark);
         let resident = cpu::resident();
         let spent = mark.profile.since(&before.profile);
-        let ms = |bucket| spent.ns(bucket) as f64 / 1e6;
-        drop(
-            self.log
-                .event("token")
-                .number("i", self.times.generated as u64 + 1)
-                .number("id", id.into())
-                .decimal("ms", (mark.time - before.time) as f64 / 1e6)
-                .decimal("matmul", ms(Bucket::Matmul))
-                .decimal("attn", ms(Bucket::Attention))
-                .decimal("norm", ms(Bucket::Norm))
-                .decimal("rope", ms(Bucket::Rope))
-                .decimal("sample", ms(Bucket::Sample))
-                .decimal("other", ms(Bucket::Other))
-                .number("rss_kb", resident.total_kb)
-                .number("anon_kb", resident.anonymous_kb)
-                .number("file_kb", resident.file_kb)
-                .number("majflt", mark.faults - before.faults),
+        event!(
+            self.log,
+            "token",
+            count i = self.times.generated + 1,
+            count id = id,
+            time ms = mark.time - before.time,
+            time matmul = spent.ns(Bucket::Matmul),
+            time attn = spent.ns(Bucket::Attention),
+            time norm = spent.ns(Bucket::Norm),
+            time rope = spent.ns(Bucket::Rope),
+            time sample = spent.ns(Bucket::Sample),
+            time other = spent.ns(Bucket::Other),
+            count rss_kb = resident.total_kb,
+            count anon_kb = resident.anonymous_kb,
+            count file_kb = resident.file_kb,
+            count majflt = mark.faults - before.faults,
         );
     }
 }
@@ -416,52 +414,59 @@ impl Ended {
                 tokens as f64 * 1e3 / ms
             }
         };
-        let line = log
-            .event("end")
-            .number("prefill_tokens", prompt_len as u64)
-            .decimal("prefill_ms", prefill_ms)
-            .decimal("prefill_tok_s", speed(prompt_len, prefill_ms))
-            .number("generated", generated as u64)
-            .number("decode_tokens", decoded as u64)
-            .decimal("decode_ms", decode_ms)
-            .decimal("decode_tok_s", speed(decoded, decode_ms))
-            .decimal("ttft_ms", prefill_ms)
-            .decimal(
-                "gb_s",
-                speed(decoded, decode_ms) * self.step_bytes as f64 / 1e9,
-            )
-            .number("seed", self.seed);
-        let line = memory_fields(line, self.plan_bytes).number("majflt", sys::major_faults());
-        let mut line = state_fields(line, &self.state).text("throttled", self.throttled.name());
-        if let Throttled::Yes(source) = self.throttled {
-            line = line.text("throttled_by", source);
-        }
-        drop(line.text("finish", self.finish.name()));
+        event!(
+            log,
+            "end",
+            count prefill_tokens = prompt_len,
+            decimal prefill_ms = prefill_ms,
+            decimal prefill_tok_s = speed(prompt_len, prefill_ms),
+            count generated = generated,
+            count decode_tokens = decoded,
+            decimal decode_ms = decode_ms,
+            decimal decode_tok_s = speed(decoded, decode_ms),
+            decimal ttft_ms = prefill_ms,
+            decimal gb_s = speed(decoded, decode_ms) * self.step_bytes as f64 / 1e9,
+            number seed = self.seed,
+            more memory = memory_fields(self.plan_bytes),
+            count majflt = sys::major_faults(),
+            more state = state_fields(self.state),
+            text throttled = self.throttled.name(),
+            more throttled_by = |line| match self.throttled {
+                Throttled::Yes(source) => fields!(line, text throttled_by = source),
+                _ => line,
+            },
+            text finish = self.finish.name(),
+        );
     }
 }
 
 /// Clocks and heat at a moment.
-pub fn state_fields(line: Line, state: &State) -> Line {
-    let line = line.maybe("mhz", state.mhz).maybe("mhz_max", state.mhz_max);
-    match state.celsius {
-        Some(celsius) => line.decimals("celsius", celsius as f64, 0), // below zero too
-        None => line,
+pub fn state_fields(state: State) -> impl FnOnce(Line) -> Line {
+    move |line| {
+        fields!(
+            line,
+            maybe mhz = state.mhz,
+            maybe mhz_max = state.mhz_max,
+            signed celsius = state.celsius, // below zero too
+        )
     }
 }
 
 /// What the process took at its peak, beside the plan.
-pub fn memory_fields(line: Line, plan_bytes: usize) -> Line {
-    let resident = cpu::resident();
-    let taken = (resident.peak_kb + resident.page_tables_kb) * 1024;
-    line.number("peak_rss_kb", resident.peak_kb)
-        .number("anon_kb", resident.anonymous_kb)
-        .number("file_kb", resident.file_kb)
-        .number("page_tables_kb", resident.page_tables_kb)
-        .number("plan_kb", plan_bytes.div_ceil(1024) as u64)
-        .decimal(
-            "actual_to_plan_pct",
-            taken as f64 * 100.0 / plan_bytes as f64,
+pub fn memory_fields(plan_bytes: usize) -> impl FnOnce(Line) -> Line {
+    move |line| {
+        let resident = cpu::resident();
+        let taken = (resident.peak_kb + resident.page_tables_kb) * 1024;
+        fields!(
+            line,
+            count peak_rss_kb = resident.peak_kb,
+            count anon_kb = resident.anonymous_kb,
+            count file_kb = resident.file_kb,
+            count page_tables_kb = resident.page_tables_kb,
+            count plan_kb = plan_bytes.div_ceil(1024),
+            decimal actual_to_plan_pct = taken as f64 * 100.0 / plan_bytes as f64,
         )
+    }
 }
 
 /// What a prompt led to.

@@ -58,7 +58,7 @@ impl Notify {
         if let Some(name) = variable(c"NOTIFY_SOCKET")
             && let Err(unusable) = notify.open(name)
         {
-            drop(log.error("warning").text("message", unusable));
+            log.warning(unusable);
         }
         notify
     }

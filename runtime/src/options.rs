@@ -298,7 +298,7 @@ output
   --logits FILE           write the logits after every token, f32 rows
   --profile               a log line per token
   --trace FILE            write what happened when, as JSON for ui.perfetto.dev
-  --log-format text|json  --log-file FILE
+  --log-format text|json|defmt  --log-file FILE
   -v                      a log line per chunk of the prompt
   -q                      only errors
   --no-bos                tokenize without the start token
@@ -593,11 +593,8 @@ impl Options {
             }
             "--log-file" => self.log_file = Some(flag.value()?),
             "--log-format" => {
-                self.log_format = flag.parse("text or json", |name| match name {
-                    "text" => Some(LogFormat::Text),
-                    "json" => Some(LogFormat::Json),
-                    _ => None,
-                })?;
+                let named = |name: &str| LogFormat::named(name.as_bytes());
+                self.log_format = flag.parse("text, json or defmt", named)?;
             }
             "-v" | "--verbose" => self.verbose = true,
             "-q" | "--quiet" => self.quiet = true,

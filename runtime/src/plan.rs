@@ -4,6 +4,7 @@ use crate::arena::{ArenaError, Forward, Kv, Model, Open, rounded};
 use crate::cpu::{self, MemoryLimits, Root};
 use crate::kv::{KvCache, KvFormat};
 use crate::load;
+use crate::log::{Name, name};
 use crate::model::rope::RopeTables;
 use crate::model::weights::Sizes;
 use crate::model::{Config, StepPlan};
@@ -91,23 +92,23 @@ pub struct Plan {
 }
 
 /// Names of the lines of packed matrices, in the order of [`WeightFormat::ALL`].
-const WEIGHTS: [&str; WeightFormat::ALL.len()] = [
-    "weights_q4_0",
-    "weights_q4_1",
-    "weights_q5_0",
-    "weights_q8_0",
-    "weights_q4_k",
-    "weights_q5_k",
-    "weights_q6_k",
-    "weights_q5_1",
-    "weights_iq4_nl",
-    "weights_q2_k",
-    "weights_q3_k",
-    "weights_tq1_0",
-    "weights_tq2_0",
-    "weights_f32",
-    "weights_f16",
-    "weights_bf16",
+const WEIGHTS: [Name; WeightFormat::ALL.len()] = [
+    name!(number weights_q4_0),
+    name!(number weights_q4_1),
+    name!(number weights_q5_0),
+    name!(number weights_q8_0),
+    name!(number weights_q4_k),
+    name!(number weights_q5_k),
+    name!(number weights_q6_k),
+    name!(number weights_q5_1),
+    name!(number weights_iq4_nl),
+    name!(number weights_q2_k),
+    name!(number weights_q3_k),
+    name!(number weights_tq1_0),
+    name!(number weights_tq2_0),
+    name!(number weights_f32),
+    name!(number weights_f16),
+    name!(number weights_bf16),
 ];
 
 impl Plan {
@@ -145,24 +146,24 @@ impl Plan {
     }
 
     /// Each buffer's name and bytes; their sum is the [`total`](Self::total).
-    pub fn lines(&self) -> impl Iterator<Item = (&'static str, usize)> {
+    pub fn lines(&self) -> impl Iterator<Item = (Name, usize)> {
         let weights = WEIGHTS.into_iter().zip(self.matrices);
-        let console = (self.console > 0).then_some(("console", self.console));
+        let console = (self.console > 0).then_some((name!(number console), self.console));
         let weights = weights.filter(|line| line.1 > 0);
         weights.chain(console).chain([
-            ("vectors", self.vectors),
-            ("embedding", 0), // a row of the output matrix, or read from the file
-            ("tokenizer", self.tokenizer),
-            ("tables", self.tables),
-            ("keys", self.keys),
-            ("values", self.values),
-            ("history", self.history),
-            ("forward", self.forward()),
-            ("stacks", self.stacks),
-            ("prompt", self.prompt),
-            ("metadata", self.metadata),
-            ("program", self.program),
-            ("page_tables", self.page_tables()),
+            (name!(number vectors), self.vectors),
+            (name!(number embedding), 0), // a row of the output matrix, or read from the file
+            (name!(number tokenizer), self.tokenizer),
+            (name!(number tables), self.tables),
+            (name!(number keys), self.keys),
+            (name!(number values), self.values),
+            (name!(number history), self.history),
+            (name!(number forward), self.forward()),
+            (name!(number stacks), self.stacks),
+            (name!(number prompt), self.prompt),
+            (name!(number metadata), self.metadata),
+            (name!(number program), self.program),
+            (name!(number page_tables), self.page_tables()),
         ])
     }
 
@@ -334,7 +335,7 @@ impl fmt::Display for WayOut {
 }
 
 /// Ways out there are at most.
-const WAYS: usize = 4;
+pub const WAYS: usize = 4;
 
 /// Each way that makes a run smaller, with the bytes that it saves by itself.
 pub fn ways_out(

@@ -1,7 +1,7 @@
 //! How far a long piece of work is: a bar on a person's terminal, a line a second elsewhere, as on
 //! the console of a system that has no other program.
 
-use crate::log::{Log, LogFormat};
+use crate::log::{Log, LogFormat, event};
 use crate::notify::Notify;
 use crate::sys;
 use core::fmt::Write;
@@ -77,12 +77,12 @@ impl<'l> Progress<'l> {
         if self.bar {
             self.draw(percent, mb_s);
         } else {
-            drop(
-                self.log
-                    .event("progress")
-                    .text("work", self.work)
-                    .number("percent", percent)
-                    .decimal("mb_s", mb_s),
+            event!(
+                self.log,
+                "progress",
+                text work = self.work,
+                count percent = percent,
+                decimal mb_s = mb_s,
             );
         }
     }

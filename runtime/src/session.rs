@@ -10,7 +10,7 @@ use crate::generate::state_fields;
 use crate::image::{Image, Mapped};
 use crate::kv::KvCache;
 use crate::load::{self, LoadError, Loader, Stream};
-use crate::log::{Line, Log};
+use crate::log::{Line, Log, Name, event, fields, name};
 use crate::model::rope::RopeTables;
 use crate::model::weights::{Sizes, Weights};
 use crate::model::{Config, Engine, StepPlan};
@@ -195,25 +195,27 @@ impl<'n> Setup<'n> {
         }
         let kinds = Kinds::read(Root::SYSTEM);
         let governor = Governor::read(Root::SYSTEM, self.processors.cpus[0]);
-        let line = log
-            .event("start")
-            .text("version", env!("CARGO_PKG_VERSION"))
-            .text("board", board.name)
-            .text("cpu", &kinds)
-            .text("features", &features)
-            .text("kernels", self.kernel_names())
-            .number("threads", self.request.threads as u64);
-        let mut line = state_fields(line, &State::read(Root::SYSTEM, &self.cpus()));
-        if let Some(governor) = &governor {
-            line = line.text("governor", &governor.name);
-        }
-        if let Some(adjustment) = cpu::oom_score_adj(Root::SYSTEM) {
-            line = line.decimals("oom_score_adj", adjustment as f64, 0); // below zero too
-        }
         let limits = MemoryLimits::read(Root::SYSTEM);
-        drop(
-            line.maybe("cgroup_max", limits.max)
-                .maybe("cgroup_high", limits.high),
+        event!(
+            log,
+            "start",
+            text version = env!("CARGO_PKG_VERSION"),
+            text board = board.name,
+            text cpu = &kinds,
+            text features = &features,
+            text kernels = self.kernel_names(),
+            count threads = self.request.threads,
+            more state = state_fields(State::read(Root::SYSTEM, &self.cpus())),
+            more governor = |line| match &governor {
+                Some(governor) => fields!(line, text governor = &governor.name),
+                None => line,
+            },
+            more limits = |line| fields!(
+                line,
+                signed oom_score_adj = cpu::oom_score_adj(Root::SYSTEM), // below zero too
+                maybe cgroup_max = limits.max,
+                maybe cgroup_high = limits.high,
+            ),
         );
         self.warn(log, board, &kinds, governor);
     }
@@ -224,30 +226,26 @@ impl<'n> Setup<'n> {
             let message = format_args!(
                 "this is no {board}, its processors are {kinds}: budget and defaults may be wrong"
             );
-            drop(log.error("warning").text("message", message));
+            log.warning(message);
         }
         if governor.is_some_and(|governor| governor.is_slow) {
             let cpu = self.processors.cpus[0];
             let message = format_args!(
                 "the governor powersave keeps processor {cpu} at its lowest frequency"
             );
-            drop(log.error("warning").text("message", message));
+            log.warning(message);
         }
         let (context, trained) = (self.request.context, self.config.context_max);
         if context > trained {
-            drop(log.error("warning").text(
-                "message",
-                format_args!("-c {context}: the model was trained for {trained} tokens"),
+            log.warning(format_args!(
+                "-c {context}: the model was trained for {trained} tokens"
             ));
         }
         let formats = self.sizes.formats();
         for format in formats.filter(|&format| !self.kernels.has_fast_gemv(format)) {
-            drop(log.error("warning").text(
-                "message",
-                format_args!(
-                    "{}: only the reference kernel, many times slower",
-                    format.name()
-                ),
+            log.warning(format_args!(
+                "{}: only the reference kernel, many times slower",
+                format.name()
             ));
         }
     }
@@ -284,7 +282,7 @@ impl<'n> Setup<'n> {
         if tokenizer.lacks_pretokenizer() {
             let message =
                 "the file does not name its pre-tokenizer: default taken, text may suffer";
-            drop(log.error("warning").text("message", message));
+            log.warning(message);
         }
         Ok(self.chat.check(tokenizer)?)
     }
@@ -300,37 +298,38 @@ impl<'n> Setup<'n> {
     /// The `plan` line; with ways out if it does not fit.
     pub fn plan_line(&self, log: &Log, (budget, source): (u64, BudgetSource)) -> Line {
         let plan = self.plan();
-        let mut line = log.event("plan");
-        for (name, bytes) in plan.lines() {
-            line = line.number(name, bytes as u64);
-        }
         let total = plan.total() as u64;
-        let fits = if total <= budget { "yes" } else { "no" };
-        line = line
-            .number("total", total)
-            .text(
-                "weights",
-                if plan.is_mapped { "mapped" } else { "streamed" },
-            )
-            .number("context", self.request.context as u64)
-            .text("k_format", self.request.key_format.name())
-            .text("v_format", self.request.value_format.name())
-            .number("budget", budget)
-            .text("budget_source", source.name())
-            .text("fits", fits);
-        if total > budget {
-            let names = [
-                ("way_1", "saves_1"),
-                ("way_2", "saves_2"),
-                ("way_3", "saves_3"),
-                ("way_4", "saves_4"),
+        let buffers = |line: Line| {
+            plan.lines()
+                .fold(line, |line, (name, bytes)| line.number(name, bytes as u64))
+        };
+        let ways = |line: Line| {
+            const NAMES: [(Name, Name); plan::WAYS] = [
+                (name!(text way_1), name!(number saves_1)),
+                (name!(text way_2), name!(number saves_2)),
+                (name!(text way_3), name!(number saves_3)),
+                (name!(text way_4), name!(number saves_4)),
             ];
             let ways = plan::ways_out(&self.demand(), &self.request, budget);
-            for ((way, saved), names) in ways.into_iter().flatten().zip(names) {
-                line = line.text(names.0, way).number(names.1, saved as u64);
-            }
-        }
-        line
+            let ways = ways.into_iter().flatten().zip(NAMES);
+            ways.fold(line, |line, ((way, saved), (name, saves))| {
+                line.text(name, way).number(saves, saved as u64)
+            })
+        };
+        event!(
+            log,
+            "plan",
+            more buffers = buffers,
+            number total = total,
+            text weights = if plan.is_mapped { "mapped" } else { "streamed" },
+            count context = self.request.context,
+            text k_format = self.request.key_format.name(),
+            text v_format = self.request.value_format.name(),
+            number budget = budget,
+            text budget_source = source.name(),
+            text fits = if total <= budget { "yes" } else { "no" },
+            more ways_out = |line| if total <= budget { line } else { ways(line) },
+        )
     }
 
     /// Holds the plan against a budget.
@@ -587,13 +586,14 @@ fn page_in(file: Fd, image: Image<'_>, progress: &mut Progress<'_>) -> Result<()
 fn log_load(log: &Log, how: &str, progress: Progress<'_>) {
     let bytes = progress.done;
     let (ms, mb_s) = progress.finish();
-    drop(
-        log.event("load")
-            .text("how", how)
-            .number("bytes", bytes)
-            .decimal("ms", ms)
-            .decimal("mb_s", mb_s)
-            .decimal("cpu_ms", sys::cpu_time() as f64 / 1e6)
-            .number("rss_kb", cpu::resident().total_kb),
+    event!(
+        log,
+        "load",
+        text how = how,
+        number bytes = bytes,
+        decimal ms = ms,
+        decimal mb_s = mb_s,
+        decimal cpu_ms = sys::cpu_time() as f64 / 1e6,
+        count rss_kb = cpu::resident().total_kb,
     );
 }

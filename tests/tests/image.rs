@@ -119,6 +119,26 @@ fn shipped_program_is_the_linked_one(board: Board) {
     );
 }
 
+/// Texts of the log stay in the file that is kept on the desk.
+fn texts_of_the_log_are_not_on_the_board(board: Board) {
+    let flags_of = |image: &[u8]| {
+        let file = ElfFile64::<object::Endianness>::parse(image).unwrap();
+        let section = file.section_by_name(".defmt")?;
+        Some(section.elf_section_header().sh_flags.get(file.endian()).0)
+    };
+    let flags = flags_of(&fs::read(board.linked()).unwrap()).expect("a linked program has texts");
+    assert_eq!(
+        flags & u64::from(elf::SHF_ALLOC.0),
+        0,
+        "{board:?} loads texts of the log"
+    );
+    assert_eq!(
+        flags_of(&fs::read(board.shipped()).unwrap()),
+        None,
+        "{board:?}"
+    );
+}
+
 /// A line of the 64-bit Arm program's list of kernels.
 struct Listed {
     name: String,
@@ -262,6 +282,16 @@ fn host_program_has_no_heap_and_no_std() {
 #[test]
 fn arm64_program_has_no_heap_and_no_std() {
     program_has_no_heap_and_no_std(ARM64);
+}
+
+#[test]
+fn host_texts_of_the_log_are_not_on_the_board() {
+    texts_of_the_log_are_not_on_the_board(HOST);
+}
+
+#[test]
+fn arm64_texts_of_the_log_are_not_on_the_board() {
+    texts_of_the_log_are_not_on_the_board(ARM64);
 }
 
 #[test]

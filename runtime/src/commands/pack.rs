@@ -3,7 +3,7 @@
 use crate::cpu;
 use crate::error::Error;
 use crate::image;
-use crate::log::Log;
+use crate::log::{Log, event};
 use crate::model_file::ModelFile;
 use crate::options::{Options, UsageError};
 use crate::sys;
@@ -20,12 +20,13 @@ pub fn run(options: &Options, log: &Log) -> Result<(), Error> {
     let began = sys::now();
     let bytes = image::write::pack(&model, path, &processors.assign(threads), log)?;
     let ms = (sys::now() - began) as f64 / 1e6;
-    drop(
-        log.event("pack")
-            .text("image", path.to_bytes().escape_ascii())
-            .number("bytes", bytes)
-            .decimal("ms", ms)
-            .decimal("mb_s", bytes as f64 / 1e3 / ms),
+    event!(
+        log,
+        "pack",
+        text image = path.to_bytes().escape_ascii(),
+        number bytes = bytes,
+        decimal ms = ms,
+        decimal mb_s = bytes as f64 / 1e3 / ms,
     );
     Ok(())
 }

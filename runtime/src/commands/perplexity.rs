@@ -15,7 +15,7 @@ use crate::conversation::Conversation;
 use crate::error::Error;
 use crate::generate::memory_fields;
 use crate::kv::KvCache;
-use crate::log::Log;
+use crate::log::{Log, event};
 use crate::model::Engine;
 use crate::options::{Options, UsageError};
 use crate::output::Rows;
@@ -96,15 +96,18 @@ fn score_text(
     }
     print_estimate(&mut rows, &score)?;
     let ms = (sys::now() - began) as f64 / 1e6;
-    let line = log
-        .event("end")
-        .number("tokens", tokens as u64)
-        .number("scored", score.count)
-        .decimals("perplexity", score.perplexity(), 4)
-        .decimals("standard_error", score.standard_error(), 5)
-        .decimal("ms", ms)
-        .decimal("tok_s", tokens as f64 * 1e3 / ms);
-    drop(memory_fields(line, memory.plan.total()).text("finish", "length"));
+    event!(
+        log,
+        "end",
+        number tokens = tokens as u64,
+        number scored = score.count,
+        decimal perplexity = (score.perplexity(), 4),
+        decimal standard_error = (score.standard_error(), 5),
+        decimal ms = ms,
+        decimal tok_s = tokens as f64 * 1e3 / ms,
+        more memory = memory_fields(memory.plan.total()),
+        text finish = "length",
+    );
     Ok(())
 }
 
@@ -210,7 +213,7 @@ fn print_chunk(rows: &mut Rows, number: usize, score: &Score) -> Result<(), Erro
         "chunk",
         |line| {
             line.number("chunk", number as u64)
-                .decimals("perplexity", perplexity, 4)
+                .decimal("perplexity", (perplexity, 4))
         },
     )?;
     rows.flush()
@@ -224,8 +227,8 @@ fn print_estimate(rows: &mut Rows, score: &Score) -> Result<(), Error> {
         "perplexity",
         |line| {
             line.number("scored", score.count)
-                .decimals("perplexity", perplexity, 4)
-                .decimals("standard_error", error, 5)
+                .decimal("perplexity", (perplexity, 4))
+                .decimal("standard_error", (error, 5))
         },
     )?;
     rows.flush()

@@ -26,11 +26,7 @@ pub fn run(machine: &Machine<'_>, options: &Options) -> Result<(), Error> {
         None => plan::budget(None, machine.board.memory_budget),
     };
     if options.json {
-        let stdout = Log {
-            fd: STDOUT,
-            format: LogFormat::Json,
-            quiet: false,
-        };
+        let stdout = Log::new(STDOUT, LogFormat::Json);
         let written = setup.plan_line(&stdout, budget).write();
         written.map_err(|errno| Error::of_io(errno, Error::Output))?;
     } else {
@@ -46,6 +42,7 @@ fn print_plan(setup: &Setup<'_>, (budget, source): (u64, BudgetSource)) -> Resul
     let (plan, request) = (setup.plan(), &setup.request);
     let mut out = Output::default();
     for (name, bytes) in plan.lines() {
+        let name = name.text();
         out.print(format_args!("{name:<14} {bytes:>14}"))?;
         match name {
             "embedding" => out.print(format_args!("  {}", setup.embedding_place()))?,

@@ -21,7 +21,7 @@ use crate::arena::rounded;
 use crate::conversation::{Asked, Conversation};
 use crate::error::Error;
 use crate::generate::{Ended, Finish, Manner, Reader};
-use crate::log::Log;
+use crate::log::{Log, event};
 use crate::model::Engine;
 use crate::options::{Options, UsageError};
 use crate::prompt;
@@ -293,8 +293,7 @@ impl Server<'_, '_, '_> {
         message: &dyn fmt::Display,
         code: u8,
     ) -> Result<(), Error> {
-        let line = self.log.error("error").text("message", message);
-        drop(line.number("code", code.into()).text("finish", "error"));
+        self.log.error(message, code, "error");
         let mut shown = String::<MESSAGE_BYTES>::new();
         let _ = write!(shown, "{message}"); // cut where there is no more room
         self.port.begin_answer();
@@ -333,12 +332,12 @@ impl Server<'_, '_, '_> {
 
     /// The last line.
     fn log_closed(&self, finish: Finish) {
-        drop(
-            self.log
-                .event("console")
-                .text("state", "closed")
-                .number("lines", self.lines)
-                .text("finish", finish.name()),
+        event!(
+            self.log,
+            "console",
+            text state = "closed",
+            number lines = self.lines,
+            text finish = finish.name(),
         );
     }
 }

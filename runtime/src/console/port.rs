@@ -9,7 +9,7 @@
 use super::spec::Spec;
 use crate::error::Error;
 use crate::generate::Finish;
-use crate::log::Log;
+use crate::log::{Log, event};
 use crate::notify::Notify;
 use crate::sys::{self, Errno, Fd, Ready, TerminalSettings};
 use heapless::Deque;
@@ -217,9 +217,8 @@ impl<'p> Port<'p> {
             let waited_ms = u32::try_from((sys::now() - last) / 1_000_000).unwrap_or(u32::MAX);
             let Some(left_ms @ 1..) = self.spec.patience_ms.checked_sub(waited_ms) else {
                 self.is_stalled = true;
-                drop(self.log.error("warning").text(
-                    "message",
-                    format_args!("console: nobody reads for {waited_ms} ms: answer dropped"),
+                self.log.warning(format_args!(
+                    "console: nobody reads for {waited_ms} ms: answer dropped"
                 ));
                 break;
             };
@@ -371,8 +370,7 @@ impl<'p> Port<'p> {
     /// The `console` line.
     pub fn log_state(&self, state: &str) {
         let device = self.spec.word.to_bytes().escape_ascii();
-        let line = self.log.event("console").text("device", device);
-        drop(line.text("state", state));
+        event!(self.log, "console", text device = device, text state = state);
     }
 }
 

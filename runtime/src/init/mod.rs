@@ -16,7 +16,7 @@ pub use boot_line::BootError;
 use crate::board::Board;
 use crate::console::Spec;
 use crate::error::Error;
-use crate::log::Log;
+use crate::log::{Log, event};
 use crate::options::{Command, Options};
 use crate::sys::{self, Ending, Errno, Fd, STDIN, STDOUT};
 use boot_line::{BootLine, Console, MODEL_FOLDER, OnError};
@@ -102,11 +102,7 @@ impl Init {
         let waits = code != 0 && self.line.on_error == OnError::Wait;
         let does = if waits { "wait" } else { POWER_OFF };
         // Not held back by -q: whoever listens learns the code from this line alone.
-        drop(
-            log.error("init")
-                .number("code", code.into())
-                .text("does", does),
-        );
+        event!(log.always(), "init", count code = code, text does = does);
         sys::end_system(if waits { wait(log) } else { Ending::PowerOff })
     }
 }
@@ -143,8 +139,7 @@ fn appear(device: &'static CStr, seconds: u32, log: &Log) -> Result<(), BootErro
         }
         if step == 25 {
             let shown = device.to_bytes().escape_ascii();
-            let line = log.event("init").text("waits_for", shown);
-            drop(line.number("seconds_max", seconds.into()));
+            event!(log, "init", text waits_for = shown, count seconds_max = seconds);
         }
         sys::sleep(STEP_MS);
     }
@@ -169,7 +164,7 @@ fn mount_model(device: &'static CStr) -> Result<(), BootError> {
 fn wait(log: &Log) -> Ending {
     let message = "type poweroff or reboot";
     let mut word = heapless::Vec::<u8, 16>::new();
-    drop(log.error("init").text("message", message));
+    event!(log.always(), "init", text message = message);
     loop {
         let mut byte = [0];
         match STDIN.read(&mut byte) {

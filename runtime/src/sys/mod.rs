@@ -449,19 +449,23 @@ pub fn auxiliary(key: u64) -> u64 {
     unsafe { libc::getauxval(key as libc::c_ulong) as u64 }
 }
 
-/// Bytes of the program's segments, code and data, by its ELF program headers, which the kernel has
-/// left in memory. Without data that starts as zeros: that is little, except for a trace's buffers.
-pub fn program_bytes() -> usize {
+/// The program headers, which the kernel has left in memory.
+fn program_headers() -> &'static [libc::Elf64_Phdr] {
     const AT_PHDR: u64 = 3;
     const AT_PHNUM: u64 = 5;
     let headers = auxiliary(AT_PHDR) as *const libc::Elf64_Phdr;
     if headers.is_null() {
-        return 0;
+        return &[];
     }
     // SAFETY: AT_PHDR is the address of AT_PHNUM program headers in the loaded program, which
     // stay there, aligned, and are not written.
-    let headers = unsafe { core::slice::from_raw_parts(headers, auxiliary(AT_PHNUM) as usize) };
-    let loaded = headers
+    unsafe { core::slice::from_raw_parts(headers, auxiliary(AT_PHNUM) as usize) }
+}
+
+/// Bytes of the program's segments, code and data, by its ELF program headers. Without data that
+/// starts as zeros: that is little, except for a trace's buffers.
+pub fn program_bytes() -> usize {
+    let loaded = program_headers()
         .iter()
         .filter(|header| header.p_type == libc::PT_LOAD);
     let page = page_bytes();
@@ -471,6 +475,45 @@ pub fn program_bytes() -> usize {
         end.next_multiple_of(page) - start
     });
     pages.sum()
+}
+
+/// What the linker names this very program by, the first eight bytes of it: no other build has the
+/// same. None if the linker was not asked for one.
+pub fn build_id() -> Option<u64> {
+    let headers = program_headers();
+    let table = headers
+        .iter()
+        .find(|header| header.p_type == libc::PT_PHDR)?;
+    // A program that may lie anywhere lies as far from its addresses as this table does.
+    let base = (headers.as_ptr().addr() as u64).wrapping_sub(table.p_vaddr);
+    let mut notes = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_NOTE);
+    notes.find_map(|header| {
+        let address = base.wrapping_add(header.p_vaddr) as *const u8;
+        // SAFETY: the header says that so many bytes of the program are there; the kernel has
+        // loaded them, since a linker puts notes that have an address into a loaded segment.
+        build_id_in(unsafe { core::slice::from_raw_parts(address, header.p_filesz as usize) })
+    })
+}
+
+/// The build id among notes: each has the lengths of its name and its contents, its kind, and then
+/// both, padded to whole words.
+fn build_id_in(mut notes: &[u8]) -> Option<u64> {
+    const NT_GNU_BUILD_ID: u32 = 3;
+    loop {
+        let (header, rest) = notes.split_at_checked(12)?;
+        let (words, _) = header.as_chunks::<4>();
+        let [name_len, len, kind] = [0, 1, 2].map(|i| u32::from_ne_bytes(words[i]));
+        let name_room = (name_len as usize).next_multiple_of(4);
+        let (name, rest) = rest.split_at_checked(name_room)?;
+        if kind == NT_GNU_BUILD_ID && name == b"GNU\0" {
+            return Some(u64::from_be_bytes(
+                *rest.get(..len as usize)?.first_chunk()?,
+            ));
+        }
+        notes = rest.get((len as usize).next_multiple_of(4)..)?;
+    }
 }
 
 /// Page faults of this process that waited for storage.

@@ -56,12 +56,8 @@ impl Fd {
     /// parity and modem lines; with `xonxoff`, both sides may stop the other by Ctrl-S and Ctrl-Q.
     /// A BREAK is read as `FF 00 00`, and a byte `FF` as `FF FF`. Returns the settings before.
     pub fn make_raw(self, baud: Baud, xonxoff: bool) -> Result<TerminalSettings, Errno> {
-        let mut settings = MaybeUninit::<libc::termios>::zeroed();
-        // SAFETY: `settings` has room for the result.
-        check(unsafe { libc::tcgetattr(self.0, settings.as_mut_ptr()) } as isize)?;
-        // SAFETY: tcgetattr succeeded, so it filled the structure.
-        let before = unsafe { settings.assume_init() };
-        let mut raw = before;
+        let before = self.settings()?;
+        let mut raw = before.0;
         raw.c_iflag = libc::PARMRK;
         if xonxoff {
             raw.c_iflag |= libc::IXON | libc::IXOFF;
@@ -77,7 +73,24 @@ impl Fd {
             check(libc::cfsetospeed(&raw mut raw, baud.0) as isize)?;
             check(libc::tcsetattr(self.0, libc::TCSANOW, &raw const raw) as isize)?;
         }
-        Ok(TerminalSettings(before))
+        Ok(before)
+    }
+
+    /// Has a terminal pass on what is written to it byte for byte. Returns the settings before.
+    pub fn pass_output_on(self) -> Result<TerminalSettings, Errno> {
+        let before = self.settings()?;
+        let mut changed = before;
+        changed.0.c_oflag &= !libc::OPOST;
+        self.restore(&changed);
+        Ok(before)
+    }
+
+    fn settings(self) -> Result<TerminalSettings, Errno> {
+        let mut settings = MaybeUninit::<libc::termios>::zeroed();
+        // SAFETY: `settings` has room for the result.
+        check(unsafe { libc::tcgetattr(self.0, settings.as_mut_ptr()) } as isize)?;
+        // SAFETY: tcgetattr succeeded, so it filled the structure.
+        Ok(TerminalSettings(unsafe { settings.assume_init() }))
     }
 
     /// Gives a terminal its settings back. One that is gone has none.

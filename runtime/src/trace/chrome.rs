@@ -118,8 +118,7 @@ impl ChromeTrace {
         let errno = Errno(self.failed.load(Relaxed));
         if errno != Errno(0) {
             let path = self.path.to_bytes().escape_ascii();
-            let message = format_args!("{path}: {errno}; the trace is not complete");
-            drop(log.error("warning").text("message", message));
+            log.warning(format_args!("{path}: {errno}; the trace is not complete"));
         }
     }
 

@@ -23,6 +23,7 @@ usage: cargo xtask COMMAND
   virt [FLAGS]   boot Rushlight as the only program of an emulated board, and ask it
   deploy U@HOST  copy the program, and a model, onto a board through ssh, and try it there
   image BOARD    write what a board boots: an initramfs, and with `--model M` its partition's image
+  log [FILE]     a log of `--log-format defmt` as lines of text, from FILE or stdin
   test           set up, build every board, check formatting and lints, run all tests
   ci             test, then demo
   cycles         time the 64-bit Arm kernels by a model of the Cortex-A55; check their budgets

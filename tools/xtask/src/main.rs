@@ -74,6 +74,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["gemv", flags @ ..] => gemv::run(flags),
         ["memory", flags @ ..] => memory::run(flags),
         ["accuracy", flags @ ..] => accuracy::run(flags),
+        ["log", flags @ ..] => log::run(flags),
         ["perf-log", flags @ ..] => perf_log::run(flags),
         ["yardstick", flags @ ..] => yardstick::run(flags),
         ["help" | "--help" | "-h"] => help::run(),

@@ -21,7 +21,7 @@ use crate::cpu;
 use crate::error::Error;
 use crate::generate::memory_fields;
 use crate::kv::KvCache;
-use crate::log::Log;
+use crate::log::{Log, event};
 use crate::model::Engine;
 use crate::options::{Options, UsageError};
 use crate::sampler::{Sampler, Settings};
@@ -93,8 +93,13 @@ fn measure(
         report.row(test, &bench.samples(test, workload)?)?;
         rows += 1;
     }
-    let line = log.event("end").number("rows", rows);
-    drop(memory_fields(line, memory.plan.total()).text("finish", "length"));
+    event!(
+        log,
+        "end",
+        number rows = rows,
+        more memory = memory_fields(memory.plan.total()),
+        text finish = "length",
+    );
     Ok(())
 }
 
