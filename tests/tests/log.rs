@@ -1,11 +1,13 @@
 //! `--log-format defmt`: the events of the text log in a fraction of the bytes, read by `logs` with
 //! the program as linked.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use logs::{Program, Summary, decode};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OutputModes, tcgetattr};
 use tests::{ARM64, HOST, model, run_arm64, run_host};
 
 /// Fields of what was measured: two runs differ in them, but not in how they look.
@@ -245,6 +247,58 @@ fn arm64_frames_decode() {
     let program = Program::open(&ARM64.linked()).expect("the linked program");
     let (decoded, notes, _) = read(&[program], &fs::read(path).unwrap()).expect("its log");
     assert_eq!((decoded, notes), (text.stderr, String::new()));
+}
+
+#[test]
+fn terminal_takes_frames_as_they_are_and_gets_its_settings_back() {
+    let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pty");
+    grantpt(&pty).expect("a pty");
+    unlockpt(&pty).expect("a pty");
+    let path = ptsname(&pty, Vec::new()).expect("a pty");
+    let path = path.to_str().expect("UTF-8");
+    let terminal = File::options().read(true).write(true).open(path);
+    let terminal = terminal.expect("the terminal");
+    let modes = || tcgetattr(&terminal).expect("its settings").output_modes;
+    let before = modes();
+    assert!(before.contains(OutputModes::OPOST | OutputModes::ONLCR));
+
+    // The tenth token's line has a byte 10, which a terminal in its usual state makes two.
+    let model = smollm2();
+    let run = [
+        "-m",
+        &model,
+        "--raw",
+        "-p",
+        "One, two,",
+        "-n",
+        "10",
+        "--profile",
+    ];
+    let mut command = Command::new(HOST.linked());
+    command
+        .args(run)
+        .args(["--ignore-eos", "--log-format", "defmt"]);
+    let stderr = terminal.try_clone().expect("the terminal");
+    let mut child = command
+        .stderr(stderr)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut log = Vec::new();
+    let mut buffer = [0; 4096];
+    // Read as it comes: a pty holds a few kilobytes only. The `end` line is the last.
+    let ended = loop {
+        let count = rustix::io::read(&pty, &mut buffer).expect("the log");
+        log.extend_from_slice(&buffer[..count]);
+        let (lines, notes, summary) = read(&[program()], &log).expect("a log of this program");
+        if lines.contains("rushlight end ") {
+            break (notes, summary.lost);
+        }
+    };
+    assert_eq!(ended, (String::new(), 0));
+    assert!(child.wait().expect("it ends").success());
+    assert!(log.contains(&b'\n'));
+    assert_eq!(modes(), before);
 }
 
 /// A log to spoil: some frames of each kind.

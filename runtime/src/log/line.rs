@@ -120,22 +120,13 @@ impl Line {
 
     /// A whole number.
     pub fn number(mut self, name: impl Into<Name>, value: u64) -> Self {
-        self.name(name);
-        match self.format {
-            LogFormat::Text | LogFormat::Json => self.put(format_args!("{value}")),
-            LogFormat::Defmt => self.send(&value.to_le_bytes()),
-        }
+        self.put_number(name.into(), value);
         self
     }
 
     /// A whole number that has room in 32 bits; the greatest if it has not.
     pub fn count(mut self, name: impl Into<Name>, value: impl TryInto<u32>) -> Self {
-        let value = value.try_into().unwrap_or(u32::MAX);
-        self.name(name);
-        match self.format {
-            LogFormat::Text | LogFormat::Json => self.put(format_args!("{value}")),
-            LogFormat::Defmt => self.send(&value.to_le_bytes()),
-        }
+        self.put_count(name.into(), value.try_into().unwrap_or(u32::MAX));
         self
     }
 
@@ -162,54 +153,19 @@ impl Line {
 
     /// Nanoseconds, as milliseconds with two decimals.
     pub fn time(mut self, name: impl Into<Name>, ns: u64) -> Self {
-        self.name(name);
-        let ms = digits((ns as f64 / 1e6).into(), "");
-        match self.format {
-            LogFormat::Text | LogFormat::Json => self.put(format_args!("{ms}")),
-            // No step takes seven weeks.
-            LogFormat::Defmt => self.send_hundredths(hundredths(&ms).unwrap_or((u32::MAX, 99))),
-        }
+        self.put_time(name.into(), ns);
         self
     }
 
     /// A number with decimals; no number at all if it is not finite.
     pub fn decimal(mut self, name: impl Into<Name>, value: impl Into<Decimal>) -> Self {
-        self.name(name);
-        let none = match self.format {
-            LogFormat::Text | LogFormat::Defmt => "-",
-            LogFormat::Json => "null",
-        };
-        let digits = digits(value.into(), none);
-        match (self.format, hundredths(&digits)) {
-            (LogFormat::Text | LogFormat::Json, _) => self.put(format_args!("{digits}")),
-            (LogFormat::Defmt, Some(parts)) => {
-                self.send_interned(HUNDREDTHS);
-                self.send_hundredths(parts);
-            }
-            (LogFormat::Defmt, None) => self.send_letters(&digits),
-        }
+        self.put_decimal(name.into(), value.into());
         self
     }
 
     /// Text. It is quoted in JSON, and elsewhere if it would not read as one word.
     pub fn text(mut self, name: impl Into<Name>, value: impl Display) -> Self {
-        self.name(name);
-        let mut word = IsWord(true);
-        let _ = write!(word, "{value}");
-        let quote = if self.format == LogFormat::Json || !word.0 {
-            "\""
-        } else {
-            ""
-        };
-        match self.format {
-            LogFormat::Text | LogFormat::Json => quoted(&mut self.buffer, &value, quote),
-            LogFormat::Defmt => {
-                let mut text = String::<{ TEXT_BYTES + 2 }>::new();
-                quoted(&mut text, &value, quote);
-                self.send_text(&text);
-                self.send_end();
-            }
-        }
+        self.put_text(name.into(), &value);
         self
     }
 
@@ -250,6 +206,72 @@ impl Line {
     }
 }
 
+/// The kinds of fields, each in all formats.
+impl Line {
+    fn put_number(&mut self, name: Name, value: u64) {
+        self.name(name);
+        match self.format {
+            LogFormat::Text | LogFormat::Json => self.put(format_args!("{value}")),
+            LogFormat::Defmt => self.send(&value.to_le_bytes()),
+        }
+    }
+
+    fn put_count(&mut self, name: Name, value: u32) {
+        self.name(name);
+        match self.format {
+            LogFormat::Text | LogFormat::Json => self.put(format_args!("{value}")),
+            LogFormat::Defmt => self.send(&value.to_le_bytes()),
+        }
+    }
+
+    fn put_time(&mut self, name: Name, ns: u64) {
+        self.name(name);
+        let ms = digits((ns as f64 / 1e6).into(), "");
+        match self.format {
+            LogFormat::Text | LogFormat::Json => self.put(format_args!("{ms}")),
+            // No step takes seven weeks.
+            LogFormat::Defmt => self.send_hundredths(hundredths(&ms).unwrap_or((u32::MAX, 99))),
+        }
+    }
+
+    fn put_decimal(&mut self, name: Name, value: Decimal) {
+        self.name(name);
+        let none = match self.format {
+            LogFormat::Text | LogFormat::Defmt => "-",
+            LogFormat::Json => "null",
+        };
+        let digits = digits(value, none);
+        match (self.format, hundredths(&digits)) {
+            (LogFormat::Text | LogFormat::Json, _) => self.put(format_args!("{digits}")),
+            (LogFormat::Defmt, Some(parts)) => {
+                self.send_interned(HUNDREDTHS);
+                self.send_hundredths(parts);
+            }
+            (LogFormat::Defmt, None) => self.send_letters(&digits),
+        }
+    }
+
+    fn put_text(&mut self, name: Name, value: &dyn Display) {
+        self.name(name);
+        let mut word = IsWord(true);
+        let _ = write!(word, "{value}");
+        let quote = if self.format == LogFormat::Json || !word.0 {
+            "\""
+        } else {
+            ""
+        };
+        match self.format {
+            LogFormat::Text | LogFormat::Json => quoted(&mut self.buffer, value, quote),
+            LogFormat::Defmt => {
+                let mut text = String::<{ TEXT_BYTES + 2 }>::new();
+                quoted(&mut text, value, quote);
+                self.send_text(&text);
+                self.send_end();
+            }
+        }
+    }
+}
+
 /// What all formats are made of.
 impl Line {
     fn put(&mut self, args: fmt::Arguments<'_>) {
@@ -257,8 +279,7 @@ impl Line {
         let _ = self.buffer.write_fmt(args);
     }
 
-    fn name(&mut self, name: impl Into<Name>) {
-        let Name { text, piece } = name.into();
+    fn name(&mut self, Name { text, piece }: Name) {
         match (self.format, piece) {
             (LogFormat::Text, _) => self.put(format_args!(" {text}=")),
             (LogFormat::Json, _) => self.put(format_args!(",\"{text}\":")),
@@ -440,5 +461,37 @@ impl fmt::Write for IsWord {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0 &= !text.contains([' ', '"', '\\', '=']);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{digits, hundredths};
+
+    /// What a frame shows of a number with two decimals is what the text shows.
+    #[test]
+    fn hundredths_keep_the_digits_or_are_none() {
+        for (value, parts) in [
+            (0.0, Some((0, 0))),
+            (0.005, Some((0, 1))), // as a float, a little more than a half
+            (0.015, Some((0, 1))), // a little less
+            (9.999, Some((10, 0))),
+            (163.8, Some((163, 80))),
+            (4_294_967_295.25, Some((u32::MAX, 25))),
+            (4_294_967_296.0, None),
+            (f64::MAX, None),
+            (-0.001, None),
+            (f64::NAN, None),
+            (f64::INFINITY, None),
+        ] {
+            let digits = digits(value.into(), "-");
+            assert_eq!(hundredths(&digits), parts, "{digits}");
+            if let Some((whole, hundredths)) = parts {
+                let mut shown = super::Digits::new();
+                core::fmt::write(&mut shown, format_args!("{whole}.{hundredths:02}")).unwrap();
+                assert_eq!(shown, digits);
+            }
+        }
+        assert_eq!(hundredths(&digits((12.3456, 4).into(), "-")), None);
     }
 }
