@@ -128,7 +128,7 @@ fn texts_of_the_log_are_not_on_the_board(board: Board) {
     };
     let flags = flags_of(&fs::read(board.linked()).unwrap()).expect("a linked program has texts");
     assert_eq!(
-        flags & u64::from(elf::SHF_ALLOC.0),
+        flags & elf::SHF_ALLOC.0,
         0,
         "{board:?} loads texts of the log"
     );
