@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use logs::{Program, Summary, decode};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OutputModes, tcgetattr};
 use tests::{ARM64, HOST, model, run_arm64, run_host};
@@ -288,6 +289,12 @@ fn terminal_takes_frames_as_they_are_and_gets_its_settings_back() {
     let mut buffer = [0; 4096];
     // Read as it comes: a pty holds a few kilobytes only. The `end` line is the last.
     let ended = loop {
+        let patience = Timespec {
+            tv_sec: 60,
+            tv_nsec: 0,
+        };
+        let ready = poll(&mut [PollFd::new(&pty, PollFlags::IN)], Some(&patience));
+        assert_eq!(ready, Ok(1), "no `end` line came");
         let count = rustix::io::read(&pty, &mut buffer).expect("the log");
         log.extend_from_slice(&buffer[..count]);
         let (lines, notes, summary) = read(&[program()], &log).expect("a log of this program");
