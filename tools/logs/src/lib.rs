@@ -94,7 +94,8 @@ impl<L: Write, N: Write> Decoder<'_, L, N> {
         if bytes.is_empty() {
             return Ok(());
         }
-        // Text ends with its line, so a frame may follow it at once.
+        // Text ends with its line, so a frame may follow it at once. Without the end of a line it is
+        // taken for a part of a frame: that may be readable by chance.
         let line_end = bytes.iter().rposition(|&byte| byte == b'\n');
         let (text, rest) = bytes.split_at(line_end.map_or(0, |at| at + 1));
         if text.len() >= TEXT_BYTES && is_text(text) {
@@ -122,7 +123,6 @@ impl<L: Write, N: Write> Decoder<'_, L, N> {
                 self.summary.events += 1;
                 Ok(writeln!(self.lines, "{line}")?)
             }
-            None if is_text(bytes) && !is_whole => self.text(bytes),
             None => self.lost(bytes.len(), is_whole, skipped),
         }
     }
