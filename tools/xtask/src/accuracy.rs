@@ -109,6 +109,7 @@ fn memory(programs: &Programs, model: &Path) -> Result<[Measured; 2]> {
         context: CONTEXT,
         fill: false,
         threads: programs.threads,
+        isa: None,
     };
     let ways = way::all(&files);
     let measured = |mode| {

@@ -19,9 +19,10 @@ use crate::{board, build, model, peer};
 
 const USAGE: &str = "\
 usage: cargo xtask bench [--against llama.cpp|BINARY] [--model NAME] [--threads N[,N...]]
-                         [--runs N] [--format text|jsonl]
+                         [--isa avx2] [--runs N] [--format text|jsonl]
        cargo xtask bench --against llama.cpp --write [--model NAME] [--threads N[,N...]] [--runs N]
 BINARY is another build of rushlight. Default: smollm2, threads 1,2, 5 runs, as text.
+--isa avx2 keeps all to what x86-64 boards have, as --write does; else they use all of this CPU.
 --write measures the models of docs/performance.md, or the one named, and writes its table.";
 
 /// Above this load average, something else is running.
@@ -31,6 +32,7 @@ struct Options<'a> {
     against: Option<&'a str>,
     model: Option<&'a str>,
     threads: Vec<usize>,
+    isa: Option<&'static str>,
     runs: usize,
     jsonl: bool,
     write: bool,
@@ -46,9 +48,15 @@ pub fn run(arguments: &[&str]) -> Result<()> {
         return page::write(options.model, &options.threads, options.runs);
     }
     let name = options.model.unwrap_or(model::DEFAULT);
-    let others = options.against.map(Contestant::named).transpose()?;
+    let others = options
+        .against
+        .map(|name| Contestant::named(name, options.isa))
+        .transpose()?;
     let model = model::ensure(name)?;
-    let mut contestants = vec![Contestant::ours(build::board(&board::named(board::HOST)?)?)];
+    let mut contestants = vec![Contestant::ours(
+        build::board(&board::named(board::HOST)?)?,
+        options.isa,
+    )];
     contestants.extend(others.into_iter().flatten());
 
     let mut report = Report {
@@ -89,6 +97,7 @@ fn parse<'a>(arguments: &'a [&'a str]) -> Result<Options<'a>> {
         against: None,
         model: None,
         threads: vec![1, 2],
+        isa: None,
         runs: 5,
         jsonl: false,
         write: false,
@@ -106,6 +115,12 @@ fn parse<'a>(arguments: &'a [&'a str]) -> Result<Options<'a>> {
                 };
             }
             "--write" => options.write = true,
+            "--isa" => {
+                options.isa = match flags.value()? {
+                    "avx2" => Some("avx2"),
+                    other => return flags.wrong(&format!("--isa cannot be `{other}`")),
+                };
+            }
             "--runs" => options.runs = flags.parsed()?,
             "--format" => {
                 options.jsonl = match flags.value()? {

@@ -48,6 +48,7 @@ pub fn run(arguments: &[&str]) -> Result<()> {
         context: options.context,
         fill: options.fill,
         threads: machine.cores,
+        isa: None,
     };
 
     let mut rows = Vec::new();

@@ -1,6 +1,7 @@
 //! The peer: llama.cpp's own programs, built once for this machine.
 
 mod arm64;
+mod avx2;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use crate::fetch::Fetch;
 use crate::{apt, command, llama_cpp, workspace};
 
 pub use self::arm64::ensure as ensure_arm64;
+pub use self::avx2::ensure as ensure_avx2;
 
 /// What `--against` calls the peer.
 pub const NAME: &str = "llama.cpp";

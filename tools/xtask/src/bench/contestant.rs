@@ -41,6 +41,8 @@ pub struct Contestant {
     pub name: String,
     program: PathBuf,
     kind: Kind,
+    /// What a build of rushlight is told to keep to. The peer was built for it.
+    isa: Option<&'static str>,
 }
 
 enum Kind {
@@ -52,23 +54,28 @@ enum Kind {
 
 impl Contestant {
     /// This build.
-    pub fn ours(program: PathBuf) -> Self {
+    pub fn ours(program: PathBuf, isa: Option<&'static str>) -> Self {
         Contestant {
             name: "this build".to_owned(),
             program,
             kind: Kind::Rushlight,
+            isa,
         }
     }
 
     /// What `--against NAME` means: the peer by its name, as it is and without repacking, which
-    /// may be faster; or else a build of rushlight.
-    pub fn named(name: &str) -> Result<Vec<Self>> {
+    /// may be faster; or else a build of rushlight. All keep to `isa`, if that is given.
+    pub fn named(name: &str, isa: Option<&'static str>) -> Result<Vec<Self>> {
         if name == peer::NAME {
-            let program = peer::ensure(peer::BENCH)?;
+            let program = match isa {
+                Some(_) => peer::ensure_avx2(peer::BENCH)?,
+                None => peer::ensure(peer::BENCH)?,
+            };
             let peer = |name: &str, repack| Contestant {
                 name: name.to_owned(),
                 program: program.clone(),
                 kind: Kind::LlamaBench { repack },
+                isa,
             };
             return Ok(vec![
                 peer(peer::NAME, "1"),
@@ -78,7 +85,7 @@ impl Contestant {
         match fs::canonicalize(name) {
             Ok(binary) => Ok(vec![Contestant {
                 name: name.rsplit('/').next().unwrap_or(name).to_owned(),
-                ..Contestant::ours(binary)
+                ..Contestant::ours(binary, isa)
             }]),
             Err(error) => exit::usage(
                 &format!("cannot compare with `{name}`: {error}"),
@@ -97,6 +104,7 @@ impl Contestant {
         let field = match self.kind {
             Kind::Rushlight => {
                 command.args(["bench", "-q", "--format", "jsonl"]);
+                command.args(self.isa.map(|isa| ["--isa", isa]).into_iter().flatten());
                 "tok_s"
             }
             Kind::LlamaBench { repack } => {

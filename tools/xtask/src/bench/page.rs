@@ -33,6 +33,13 @@ const MODELS: [(&str, bool); 8] = [
     ("smollm2", false),
 ];
 
+/// What all are held to: what x86-64 boards have.
+const ISA: Option<&str> = if cfg!(target_arch = "x86_64") {
+    Some("avx2")
+} else {
+    None
+};
+
 /// A context that a prompt of 512 tokens fills, as the measurement of memory has it: the program
 /// tells when the first token was there.
 const FIRST_TOKEN: usize = 512 + way::ROOM;
@@ -69,9 +76,12 @@ pub fn write(only: Option<&str>, threads: &[usize], runs: usize) -> Result<()> {
 fn measure(name: &str, deep: bool, threads: &[usize], runs: usize) -> Result<String> {
     let model = model::ensure(name)?;
     let host = build::board(&board::named(board::HOST)?)?;
-    let mut contestants = vec![Contestant::ours(host.clone())];
-    contestants.extend(Contestant::named(peer::NAME)?);
-    let peer = peer::ensure(peer::COMPLETION)?;
+    let mut contestants = vec![Contestant::ours(host.clone(), ISA)];
+    contestants.extend(Contestant::named(peer::NAME, ISA)?);
+    let peer = match ISA {
+        Some(_) => peer::ensure_avx2(peer::COMPLETION)?,
+        None => peer::ensure(peer::COMPLETION)?,
+    };
     let image = way::pack(&host, &model)?;
     let files = Files {
         ours: &host,
@@ -99,6 +109,7 @@ fn measure(name: &str, deep: bool, threads: &[usize], runs: usize) -> Result<Str
                 context: FIRST_TOKEN,
                 fill: true,
                 threads,
+                isa: ISA,
             };
             for way in &ways {
                 let index = match way.names().1 {

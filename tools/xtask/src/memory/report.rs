@@ -31,6 +31,7 @@ impl Report<'_> {
             context,
             fill,
             threads,
+            ..
         } = self.settings;
         let prompt = if fill { "that fills it" } else { "of a line" };
         let mut text = format!(
@@ -101,6 +102,7 @@ mod tests {
                 context: 64,
                 fill: false,
                 threads: 2,
+                isa: None,
             },
             machine: Machine {
                 cpu: "Some CPU".to_owned(),

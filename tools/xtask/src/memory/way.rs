@@ -44,6 +44,8 @@ pub struct Settings {
     /// Whether the prompt fills the context.
     pub fill: bool,
     pub threads: usize,
+    /// The instruction set that this project's program keeps to, if it is to.
+    pub isa: Option<&'static str>,
 }
 
 /// A program, and how it takes the weights.
@@ -155,7 +157,10 @@ impl Way {
         time.args(["-c", &settings.context.to_string()]);
         time.args(["-t", &settings.threads.to_string()]);
         match self.mode {
-            Mode::Streamed | Mode::MappedImage => time.args(OF_RUSHLIGHT),
+            Mode::Streamed | Mode::MappedImage => {
+                time.args(settings.isa.map(|isa| ["--isa", isa]).into_iter().flatten());
+                time.args(OF_RUSHLIGHT)
+            }
             Mode::Mapped => time.args(OF_LLAMA_CPP).arg("--no-repack"),
             Mode::Repacked => time.args(OF_LLAMA_CPP).arg("--repack"),
         };
