@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use logs::{Program, decode};
 
 fn main() -> ExitCode {
@@ -21,19 +21,26 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    let mut programs = Vec::new();
+    let (mut programs, mut unusable) = (Vec::new(), Vec::new());
     let mut file = None;
     let mut words = env::args_os().skip(1);
     while let Some(word) = words.next() {
         if word == "--elf" {
             let path = words.next().context("--elf needs a file")?;
-            programs.push(Program::open(Path::new(&path))?);
+            match Program::open(Path::new(&path)) {
+                Ok(program) => programs.push(program),
+                Err(error) => unusable.push(error), // such as what an older build left
+            }
         } else if file.replace(PathBuf::from(word)).is_some() {
             bail!("one log at a time");
         }
     }
     if programs.is_empty() {
-        bail!("no program given: --elf FILE");
+        let error = unusable.pop();
+        return Err(error.unwrap_or_else(|| anyhow!("no program given: --elf FILE")));
+    }
+    for error in unusable {
+        eprintln!("log: passed over: {error:#}");
     }
     let log: Box<dyn Read> = match &file {
         None => Box::new(io::stdin().lock()),
