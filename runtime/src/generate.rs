@@ -188,11 +188,13 @@ impl Generator<'_, '_, '_> {
         let state = State::read(Root::SYSTEM, &self.cpus);
         // Whatever ended it: text that was made is not lost.
         self.write_rest()?;
+        let read_speed = self.options.profile.then(|| self.engine.read_speed());
         Ok(Ended {
             finish: finish?,
             prompt_len,
             times: self.times,
             step_bytes: self.engine.weights.step_bytes(),
+            read_speed,
             seed: self.manner.seed,
             plan_bytes: self.plan_bytes,
             throttled: state.throttled_since(&before),
@@ -378,6 +380,8 @@ pub struct Ended {
     times: Times,
     /// Bytes of weights that a token reads.
     step_bytes: usize,
+    /// Bytes a second at which the same threads read them and do nothing else.
+    read_speed: Option<f64>,
     plan_bytes: usize,
     /// The processors when it ended.
     state: State,
@@ -414,6 +418,7 @@ impl Ended {
                 tokens as f64 * 1e3 / ms
             }
         };
+        let bytes_s = speed(decoded, decode_ms) * self.step_bytes as f64;
         event!(
             log,
             "end",
@@ -425,7 +430,15 @@ impl Ended {
             decimal decode_ms = decode_ms,
             decimal decode_tok_s = speed(decoded, decode_ms),
             decimal ttft_ms = prefill_ms,
-            decimal gb_s = speed(decoded, decode_ms) * self.step_bytes as f64 / 1e9,
+            decimal gb_s = bytes_s / 1e9,
+            more bandwidth = |line| match self.read_speed {
+                Some(read) => fields!(
+                    line,
+                    decimal read_gb_s = read / 1e9,
+                    decimal read_share_pct = bytes_s * 100.0 / read,
+                ),
+                None => line,
+            },
             number seed = self.seed,
             more memory = memory_fields(self.plan_bytes),
             count majflt = sys::major_faults(),

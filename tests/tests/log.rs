@@ -12,7 +12,7 @@ use rustix::termios::{OutputModes, tcgetattr};
 use tests::{ARM64, HOST, model, run_arm64, run_host};
 
 /// Fields of what was measured: two runs differ in them, but not in how they look.
-const MEASURED: [&str; 28] = [
+const MEASURED: [&str; 30] = [
     "actual_to_plan_pct",
     "anon_kb",
     "attn",
@@ -33,6 +33,8 @@ const MEASURED: [&str; 28] = [
     "peak_rss_kb",
     "prefill_ms",
     "prefill_tok_s",
+    "read_gb_s",
+    "read_share_pct",
     "rope",
     "rss_kb",
     "sample",

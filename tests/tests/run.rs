@@ -144,11 +144,20 @@ fn json_logs_are_json_with_the_same_names() {
     ] {
         assert!(lines[3][name].is_number(), "{name} in {}", lines[3]);
     }
+    for token in &lines[3..6] {
+        let ms = |name: &str| token[name].as_f64().expect("a number");
+        let buckets = ["matmul", "attn", "norm", "rope", "sample", "other"];
+        let sum: f64 = buckets.into_iter().map(ms).sum();
+        // Within 2 %, and what rounding to hundredths takes.
+        assert!((sum - ms("ms")).abs() <= 0.02 * ms("ms") + 0.04, "{token}");
+    }
     for name in [
         "decode_tok_s",
         "prefill_tok_s",
         "ttft_ms",
         "gb_s",
+        "read_gb_s",
+        "read_share_pct",
         "peak_rss_kb",
         "plan_kb",
     ] {

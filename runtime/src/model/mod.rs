@@ -1,6 +1,7 @@
 //! The model: what the file says it is, its weights, and the forward pass.
 
 pub mod architecture;
+mod bandwidth;
 pub mod config;
 mod error;
 pub mod forward;
