@@ -7,7 +7,7 @@
 //! |---|---|
 //! | a 128-bit operation takes both vector pipes and issues first in its cycle; two 64-bit ones fit into one | Arm's optimisation guide, by SLOTHY and LLVM (`AArch64SchedA55.td`) |
 //! | LDR D, LDR X, LD1R, PRFM: the load pipe for a cycle, beside a 128-bit operation | Arm's kernels in gemmlowp and ruy, ncnn's notes; PRFM: LLVM |
-//! | LDR Q: load and vector pipes for two cycles; LDP X, LDP D: the load pipe for two, LDP Q for four | ncnn, ONNX Runtime, SLOTHY |
+//! | LDR Q: load and vector pipes for two cycles; LDP X, LDP D: the load pipe for two, LDP Q for four; LD1 two for each register | ncnn, ONNX Runtime, SLOTHY |
 //! | INS and FMOV from a general register take no vector pipe | gemmlowp, ruy, XNNPACK |
 //! | INS may follow in the next cycle upon the load of the other half; halves are tracked apart | gemmlowp's and ruy's schedules |
 //! | a sum is ready for the next of its kind after 4 cycles (LLVM) or 1 (Arm's guide, for multiply-accumulates): the caller says which | open; a good schedule costs the same by both |
@@ -255,6 +255,7 @@ mod tests {
         assert_eq!(repeated(|i| 0x3dc0_0004 + i, 4), (8.0, 8.0));
         assert_eq!(beside_sdot(|i| 0x3dc0_0004 + i), (12.0, 12.0));
         assert_eq!(cost(&[0xad40_1404, 0xad41_1c06]), (8.0, 8.0)); // ldp q4, q5; q6, q7
+        assert_eq!(cost(&[0x4c40_2004]), (8.0, 8.0)); // ld1 {v4.16b-v7.16b}, [x0]; SLOTHY
     }
 
     #[test]

@@ -199,6 +199,7 @@ mod tests {
             (0xfd40_0010, "ldr"),    // ldr d16, [x0]
             (0xf980_0000, "prfm"),   // prfm pldl1keep, [x0]
             (0x4ddf_c924, "ld1r"),   // ld1r {v4.4s}, [x9], #4
+            (0x4cdf_20f0, "ld1"),    // ld1 {v16.16b-v19.16b}, [x7], #64
             (0x9a81_1000, "csel"),   // csel x0, x0, x1, ne
             (0xf100_04c6, "subs"),   // subs x6, x6, #1
             (0xb360_7c41, "bfm"),    // bfi x1, x2, #32, #32

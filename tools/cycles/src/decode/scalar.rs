@@ -16,6 +16,7 @@ pub fn decode(word: u32) -> Option<Instruction> {
         .or_else(|| single(word))
         .or_else(|| pair(word))
         .or_else(|| replicate(word))
+        .or_else(|| several(word))
 }
 
 /// Where the registers of a data-processing group are.
@@ -245,6 +246,32 @@ fn replicate(word: u32) -> Option<Instruction> {
     instruction.load_cycles = 1;
     instruction.writes.push((whole(number(word, 0)), LOAD_LATE));
     address_into(&mut instruction, base, moves);
+    if moves {
+        instruction.reads |= general(number(word, 16));
+    }
+    Some(instruction)
+}
+
+/// LD1 of one to four successive 128-bit registers, by itself or with its base moved on.
+fn several(word: u32) -> Option<Instruction> {
+    let moves = match word & 0xffe0_0000 {
+        0x4c40_0000 => false,
+        0x4cc0_0000 => true,
+        _ => return None,
+    };
+    let count = match word >> 12 & 15 {
+        0b0111 => 1,
+        0b1010 => 2,
+        0b0110 => 3,
+        0b0010 => 4,
+        _ => return None, // LD2, LD3, LD4, which take registers apart
+    };
+    let first = number(word, 0);
+    let registers = [0, 1, 2, 3].map(|i| (first + i) % 32);
+    let mut instruction = load(true, true, &registers[..count]);
+    instruction.name = "ld1";
+    address_into(&mut instruction, general_or_sp(number(word, 5)), moves);
+    // A base that a register moves on; 31 stands for the size.
     if moves {
         instruction.reads |= general(number(word, 16));
     }
