@@ -8,11 +8,11 @@
 // byte, USHR #3 brings them down. The dot products start from -16 * sum of the activations.
 //
 // Registers: v0 v1 float sums of rows 0-3 and 4-7 | v2 v3 dot products | v4 v5 activations
-// v16-v20 bytes 0-4, then u_5 in v16, u_6 in v18, u_7 in v20 | v21-v25 u_0-u_4
-// v6 activation scale | v26 v27 scales | v31 mask | x5 activations of this record
-// x6 records left | w11 sum of the activations
+// v6 activation scale | v16-v25 bytes 0-4 of rows 0-3 and 4-7, then u_5 in the first pair, u_6 in
+// the third, u_7 in the fifth | v26 v27 u_0-u_4 | v28 v29 scales | v31 mask
+// x5 activations of this record, then of the next | x6 records left | w11 sum of the activations
 //
-// budget: 122 cycles a record (cortex-a55)
+// budget: 123 cycles a record (cortex-a55)
     .arch_extension dotprod
     .pushsection .text.gemv_q5_0_neon_dotprod, "ax", %progbits
     .p2align 6
@@ -20,35 +20,30 @@
     .hidden gemv_q5_0_neon_dotprod
     .type   gemv_q5_0_neon_dotprod, %function
 
-// The eight k of each lane of four rows, from five vectors at \at, into the sum v\sum.
-    .macro rows sum, at
-    ldr     q16, [x0, #\at]
-    ldr     q17, [x0, #\at + 32]
-    ldr     q18, [x0, #\at + 64]
-    ldr     q19, [x0, #\at + 96]
-    ldr     q20, [x0, #\at + 128]
-    and     v21.16b, v16.16b, v31.16b       // u_0
-    and     v22.16b, v17.16b, v31.16b       // u_1
-    and     v23.16b, v18.16b, v31.16b       // u_2
-    and     v24.16b, v19.16b, v31.16b       // u_3
-    sdot    v\sum\().4s, v21.16b, v4.4b[0]
-    sdot    v\sum\().4s, v22.16b, v4.4b[1]
-    sri     v16.16b, v17.16b, #3            // u_5
-    sri     v18.16b, v19.16b, #3            // u_6
-    shl     v17.16b, v17.16b, #2
-    shl     v19.16b, v19.16b, #2
-    sdot    v\sum\().4s, v23.16b, v4.4b[2]
-    sdot    v\sum\().4s, v24.16b, v4.4b[3]
-    and     v25.16b, v20.16b, v31.16b       // u_4
-    sri     v17.16b, v19.16b, #1            // u_7
-    sri     v20.16b, v17.16b, #3
-    ushr    v16.16b, v16.16b, #3
-    ushr    v18.16b, v18.16b, #3
-    ushr    v20.16b, v20.16b, #3
-    sdot    v\sum\().4s, v25.16b, v5.4b[0]
-    sdot    v\sum\().4s, v16.16b, v5.4b[1]
-    sdot    v\sum\().4s, v18.16b, v5.4b[2]
-    sdot    v\sum\().4s, v20.16b, v5.4b[3]
+// The eight k of each lane of four rows, bytes v\b0 to v\b4, into the sum v\sum.
+    .macro rows sum, b0, b1, b2, b3, b4
+    and     v26.16b, v\b0\().16b, v31.16b       // u_0
+    and     v27.16b, v\b1\().16b, v31.16b       // u_1
+    sdot    v\sum\().4s, v26.16b, v4.4b[0]
+    sdot    v\sum\().4s, v27.16b, v4.4b[1]
+    and     v26.16b, v\b2\().16b, v31.16b       // u_2
+    and     v27.16b, v\b3\().16b, v31.16b       // u_3
+    sdot    v\sum\().4s, v26.16b, v4.4b[2]
+    sdot    v\sum\().4s, v27.16b, v4.4b[3]
+    and     v26.16b, v\b4\().16b, v31.16b       // u_4
+    sdot    v\sum\().4s, v26.16b, v5.4b[0]
+    sri     v\b0\().16b, v\b1\().16b, #3        // u_5
+    sri     v\b2\().16b, v\b3\().16b, #3        // u_6
+    shl     v\b1\().16b, v\b1\().16b, #2
+    shl     v\b3\().16b, v\b3\().16b, #2
+    sri     v\b1\().16b, v\b3\().16b, #1        // u_7
+    sri     v\b4\().16b, v\b1\().16b, #3
+    ushr    v\b0\().16b, v\b0\().16b, #3
+    ushr    v\b2\().16b, v\b2\().16b, #3
+    ushr    v\b4\().16b, v\b4\().16b, #3
+    sdot    v\sum\().4s, v\b0\().16b, v5.4b[1]
+    sdot    v\sum\().4s, v\b2\().16b, v5.4b[2]
+    sdot    v\sum\().4s, v\b4\().16b, v5.4b[3]
     .endm
 
 gemv_q5_0_neon_dotprod:
@@ -61,29 +56,29 @@ gemv_q5_0_neon_dotprod:
     movi    v1.4s, #0
 
 2:  ldr     w11, [x5, #40]
-    ldr     q4, [x5]
-    ldr     q5, [x5, #16]
+    ldp     q4, q5, [x5], #32
     neg     w11, w11, lsl #4
     dup     v2.4s, w11
     dup     v3.4s, w11
     prfm    pldl1keep, [x0, #1024]
     prfm    pldl1keep, [x0, #1088]
     prfm    pldl1keep, [x0, #1152]
-    rows    2, 0
-    rows    3, 16
+    ld1     {v16.16b-v19.16b}, [x0], #64
+    ld1     {v20.16b-v23.16b}, [x0], #64
+    ldp     q24, q25, [x0], #32
+    rows    2, 16, 18, 20, 22, 24
+    rows    3, 17, 19, 21, 23, 25
 
-    ldr     q26, [x0, #160]                 // f16 scales
-    ldr     s6, [x5, #32]                   // activation scale
-    fcvtl2  v27.4s, v26.8h
-    fcvtl   v26.4s, v26.4h
+    ldr     q28, [x0], #16                  // f16 scales
+    ldr     s6, [x5], #16                   // activation scale
+    fcvtl2  v29.4s, v28.8h
+    fcvtl   v28.4s, v28.4h
     scvtf   v2.4s, v2.4s
     scvtf   v3.4s, v3.4s
-    fmul    v26.4s, v26.4s, v6.s[0]
-    fmul    v27.4s, v27.4s, v6.s[0]
-    fmla    v0.4s, v2.4s, v26.4s
-    fmla    v1.4s, v3.4s, v27.4s
-    add     x0, x0, #176
-    add     x5, x5, #48
+    fmul    v28.4s, v28.4s, v6.s[0]
+    fmul    v29.4s, v29.4s, v6.s[0]
+    fmla    v0.4s, v2.4s, v28.4s
+    fmla    v1.4s, v3.4s, v29.4s
     subs    x6, x6, #1
     b.ne    2b
 

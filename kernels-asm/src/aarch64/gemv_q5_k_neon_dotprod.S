@@ -7,13 +7,13 @@
 // u_5 (bytes 0 1), u_6 (2 3) and u_7 (4 1 3). SRI joins the parts at the top of a byte, USHR #3
 // brings them down. Minima are folded in by SDOT, M = 128 * (m . hi) + m . lo.
 //
-// Registers: v0 v1 float sums of rows 0-3 and 4-7 | v2 v3 dot products, M | v4 v5 activations
-// v6 activation scale | v16-v20 bytes 0-4, then u_5 in v16, u_6 in v18, u_7 in v20; sub-block
-// scales, minima, d | v21-v25 u_0-u_4; d, dmin | v26 v27 A, t | v28 scale bytes
-// v29 v30 TBL indices of rows 0-3 and 4-7 | v31 mask
-// x5 activations of this record | x6 records left
+// Registers: v0 v1 float sums of rows 0-3 and 4-7 | v2 v3 dot products, M | v4 v5 activations;
+// sums, scale | v6 v7 u_0-u_4 | v16-v25 bytes 0-4 of rows 0-3 and 4-7, then u_5 in the first pair,
+// u_6 in the third, u_7 in the fifth, sub-block scales in the second; minima, d, dmin
+// v26 v27 A, t | v28 scale bytes | v29 v30 TBL indices of rows 0-3 and 4-7 | v31 mask
+// x5 activations of this record | x6 records left | x7 weights of this record
 //
-// budget: 935 cycles a record (cortex-a55)
+// budget: 943 cycles a record (cortex-a55)
     .arch_extension dotprod
     .pushsection .text.gemv_q5_k_neon_dotprod, "ax", %progbits
     .p2align 6
@@ -21,53 +21,54 @@
     .hidden gemv_q5_k_neon_dotprod
     .type   gemv_q5_k_neon_dotprod, %function
 
-// The eight k of each lane of four rows, from five vectors at \at, into the sum v\sum.
-    .macro rows sum, at
-    ldr     q16, [x0, #\at]
-    ldr     q17, [x0, #\at + 32]
-    ldr     q18, [x0, #\at + 64]
-    ldr     q19, [x0, #\at + 96]
-    ldr     q20, [x0, #\at + 128]
-    and     v21.16b, v16.16b, v31.16b       // u_0
-    and     v22.16b, v17.16b, v31.16b       // u_1
-    and     v23.16b, v18.16b, v31.16b       // u_2
-    and     v24.16b, v19.16b, v31.16b       // u_3
-    sdot    v\sum\().4s, v21.16b, v4.4b[0]
-    sdot    v\sum\().4s, v22.16b, v4.4b[1]
-    sri     v16.16b, v17.16b, #3            // u_5
-    sri     v18.16b, v19.16b, #3            // u_6
-    shl     v17.16b, v17.16b, #2
-    shl     v19.16b, v19.16b, #2
-    sdot    v\sum\().4s, v23.16b, v4.4b[2]
-    sdot    v\sum\().4s, v24.16b, v4.4b[3]
-    and     v25.16b, v20.16b, v31.16b       // u_4
-    sri     v17.16b, v19.16b, #1            // u_7
-    sri     v20.16b, v17.16b, #3
-    ushr    v16.16b, v16.16b, #3
-    ushr    v18.16b, v18.16b, #3
-    ushr    v20.16b, v20.16b, #3
-    sdot    v\sum\().4s, v25.16b, v5.4b[0]
-    sdot    v\sum\().4s, v16.16b, v5.4b[1]
-    sdot    v\sum\().4s, v18.16b, v5.4b[2]
-    sdot    v\sum\().4s, v20.16b, v5.4b[3]
+// The eight k of each lane of four rows, bytes v\b0 to v\b4, into the sum v\sum.
+    .macro rows sum, b0, b1, b2, b3, b4
+    and     v6.16b, v\b0\().16b, v31.16b        // u_0
+    and     v7.16b, v\b1\().16b, v31.16b        // u_1
+    sdot    v\sum\().4s, v6.16b, v4.4b[0]
+    sdot    v\sum\().4s, v7.16b, v4.4b[1]
+    and     v6.16b, v\b2\().16b, v31.16b        // u_2
+    and     v7.16b, v\b3\().16b, v31.16b        // u_3
+    sdot    v\sum\().4s, v6.16b, v4.4b[2]
+    sdot    v\sum\().4s, v7.16b, v4.4b[3]
+    and     v6.16b, v\b4\().16b, v31.16b        // u_4
+    sdot    v\sum\().4s, v6.16b, v5.4b[0]
+    sri     v\b0\().16b, v\b1\().16b, #3        // u_5
+    sri     v\b2\().16b, v\b3\().16b, #3        // u_6
+    shl     v\b1\().16b, v\b1\().16b, #2
+    shl     v\b3\().16b, v\b3\().16b, #2
+    sri     v\b1\().16b, v\b3\().16b, #1        // u_7
+    sri     v\b4\().16b, v\b1\().16b, #3
+    ushr    v\b0\().16b, v\b0\().16b, #3
+    ushr    v\b2\().16b, v\b2\().16b, #3
+    ushr    v\b4\().16b, v\b4\().16b, #3
+    sdot    v\sum\().4s, v\b0\().16b, v5.4b[1]
+    sdot    v\sum\().4s, v\b2\().16b, v5.4b[2]
+    sdot    v\sum\().4s, v\b4\().16b, v5.4b[3]
     .endm
 
-// Sub-block \j: A += scale * dot product.
-    .macro sub_block j
-    ldr     q4, [x5, #32 * \j]
-    ldr     q5, [x5, #32 * \j + 16]
+// Sub-block \j: A += scale * dot product, or = for \sum = mul.
+    .macro sub_block j, sum = mla
+    ldp     q4, q5, [x5], #32
+    ldr     d28, [x0, #8 * \j]
     movi    v2.4s, #0
     movi    v3.4s, #0
-    prfm    pldl1keep, [x0, #160 * \j + 1024]
-    prfm    pldl1keep, [x0, #160 * \j + 1088]
-    prfm    pldl1keep, [x0, #160 * \j + 1152]
-    rows    2, 160 * \j + 160
-    rows    3, 160 * \j + 176
-    ldr     d28, [x0, #8 * \j]
-    tbl     v16.16b, {v28.16b}, v29.16b
-    tbl     v17.16b, {v28.16b}, v30.16b
-    mla     v26.4s, v2.4s, v16.4s
-    mla     v27.4s, v3.4s, v17.4s
+    ld1     {v16.16b-v19.16b}, [x7], #64
+    ld1     {v20.16b-v23.16b}, [x7], #64
+    ldp     q24, q25, [x7], #32
+    rows    2, 16, 18, 20, 22, 24
+    rows    3, 17, 19, 21, 23, 25
+    tbl     v18.16b, {v28.16b}, v29.16b
+    tbl     v19.16b, {v28.16b}, v30.16b
+    \sum    v26.4s, v2.4s, v18.4s
+    \sum    v27.4s, v3.4s, v19.4s
+    .endm
+
+// The five cache lines of sub-blocks \j and \j + 1.
+    .macro prefetch j
+    .irp    line, 1024, 1088, 1152, 1216, 1280
+    prfm    pldl1keep, [x0, #160 * \j + \line]
+    .endr
     .endm
 
 gemv_q5_k_neon_dotprod:
@@ -81,24 +82,28 @@ gemv_q5_k_neon_dotprod:
     movi    v0.4s, #0
     movi    v1.4s, #0
 
-2:  movi    v26.4s, #0
-    movi    v27.4s, #0
-    .irp    j, 0, 1, 2, 3, 4, 5, 6, 7
-    sub_block \j
-    .endr
+2:  add     x7, x0, #160
+    prefetch 0
+    sub_block 0, mul
+    sub_block 1
+    prefetch 2
+    sub_block 2
+    sub_block 3
+    prefetch 4
+    sub_block 4
+    sub_block 5
+    prefetch 6
+    sub_block 6
+    sub_block 7
     prfm    pldl1keep, [x0, #2304]
     prfm    pldl1keep, [x0, #2368]
     prfm    pldl1keep, [x0, #2432]
 
 // sum += activation scale * (d * A - dmin * M)
-    ldr     q4, [x5, #256]                  // activation sums: lo, hi
-    ldr     q16, [x0, #64]                  // minima
-    ldr     q17, [x0, #80]
-    ldr     q18, [x0, #96]
-    ldr     q19, [x0, #112]
-    ldr     q20, [x0, #128]                 // d
-    ldr     q22, [x0, #144]                 // dmin
-    ldr     s6, [x5, #272]                  // activation scale
+    ldp     q4, q5, [x5], #80               // activation sums: lo, hi; activation scale
+    ldp     q16, q17, [x0, #64]             // minima
+    ldp     q18, q19, [x0, #96]
+    ldp     q20, q22, [x0, #128]            // d, dmin
     movi    v2.4s, #0
     movi    v3.4s, #0
     sdot    v2.4s, v16.16b, v4.4b[2]        // m . hi
@@ -123,10 +128,9 @@ gemv_q5_k_neon_dotprod:
     fmul    v27.4s, v27.4s, v21.4s
     fmls    v26.4s, v2.4s, v22.4s           // t -= dmin * M
     fmls    v27.4s, v3.4s, v23.4s
-    fmla    v0.4s, v26.4s, v6.s[0]
-    fmla    v1.4s, v27.4s, v6.s[0]
-    add     x0, x0, #1440
-    add     x5, x5, #336
+    fmla    v0.4s, v26.4s, v5.s[0]
+    fmla    v1.4s, v27.4s, v5.s[0]
+    mov     x0, x7
     subs    x6, x6, #1
     b.ne    2b
 
@@ -139,6 +143,7 @@ gemv_q5_k_neon_dotprod:
     .byte   4, -1, -1, -1, 5, -1, -1, -1, 6, -1, -1, -1, 7, -1, -1, -1
     .size   gemv_q5_k_neon_dotprod, . - gemv_q5_k_neon_dotprod
     .popsection
+    .purgem prefetch
     .purgem sub_block
     .purgem rows
     .arch_extension nodotprod

@@ -9,8 +9,11 @@
 //! - `neon`, for cores without SDOT: SMULL multiplies two rows with the four activations, repeated
 //!   by LD1R, and sums stay in i16 for as long as the format allows. Each file says why they fit.
 //!
-//! Cores that reorder by themselves get a plain loop, `neon_dotprod`: whole loads, one vector pair
-//! after the other, prefetches 1 KiB ahead.
+//! Cores that reorder by themselves get a plain loop of few instructions, `neon_dotprod`: loads of
+//! two and four registers that move their base on, one vector pair after the other, a prefetch for
+//! each cache line, 1 KiB ahead. Hardware that follows a stream may do without the prefetches; no
+//! board has shown that yet. They take slots of the load pipes, of which the loops leave most idle:
+//! by `llvm-mca -mcpu=neoverse-n1` it is the two vector pipes that they wait for.
 //!
 //! The others are in the order of the Cortex-A55, the first target: in order, two instructions a
 //! cycle, of which one may be a 128-bit vector operation. So most lines hold two instructions, and
@@ -54,7 +57,7 @@
 //! | x4 | where the next eight results go |
 //! | x5 | activations: the record at hand |
 //! | x6 | records left |
-//! | x7, x8, ... | upper halves of vectors on their way to `ins` |
+//! | x7, x8, ... | upper halves of vectors on their way to `ins`, and what each file says |
 //! | v0, v1 | float sums of rows 0-3 and 4-7 |
 //! | v4, v5, ... | activations |
 //! | v16 - v31 | weights, and what each file says |
