@@ -113,12 +113,13 @@ fn attend_over(
         let attention = Attention {
             queries: &numbers(1000 + layer, heads * DIM),
             heads,
+            window: Some(positions.len()),
             scale: 0.125,
             cap: None,
             scores: &mut vec![0.0; heads * score_stride(POSITIONS)],
             out: &mut result,
         };
-        cache.attend(&kernels, layer, head, positions.clone(), attention);
+        cache.attend(&kernels, layer, head, positions.end - 1, attention);
         out.extend(result);
     }
     out
