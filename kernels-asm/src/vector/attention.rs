@@ -181,8 +181,8 @@ fn prefetch<L: Lanes>(row: &[Q8Tile], t: usize, line: usize) {
 /// Runs a tile for each of successive groups of rows: `$tile` with `$arguments`, which see the
 /// group's first row as `$row` and the number of its rows as `$count`.
 ///
-/// A group is rows and vectors at once: eight to twelve accumulators, which hide the latency of an
-/// addition and fit the registers beside what they are made from.
+/// A group is rows and vectors at once: about eight to twelve accumulators, which hide the latency
+/// of an addition and fit the registers beside what they are made from.
 macro_rules! each_group {
     ($lanes:ty, $stored:ty, $rows:expr, |$row:ident, $count:ident| $tile:ident($($argument:expr),*)) => {
         let (rows, mut $row) = ($rows, 0);
@@ -196,7 +196,8 @@ macro_rules! each_group {
                 _ if !<$lanes>::TILED => $tile::<$lanes, $stored, 1, 1>($($argument),*),
                 1 => $tile::<$lanes, $stored, 1, 4>($($argument),*),
                 2 => $tile::<$lanes, $stored, 2, 4>($($argument),*),
-                3 | 4 => $tile::<$lanes, $stored, 4, 2>($($argument),*),
+                3 => $tile::<$lanes, $stored, 3, 2>($($argument),*),
+                4 => $tile::<$lanes, $stored, 4, 2>($($argument),*),
                 _ => $tile::<$lanes, $stored, 6, 2>($($argument),*),
             }
             $row += $count;

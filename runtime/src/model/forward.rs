@@ -679,25 +679,33 @@ fn attend_all(
         while let Some(mut piece) = pieces.claim() {
             let (rows, columns) = (piece.rows, piece.start..piece.start + piece.len);
             claimed += rows;
-            let (queries, rest) = scratch.split_at_mut(rows * group_width);
-            let (out, scores) = rest.split_at_mut(rows * group_width);
             let first = piece.row;
-            for (row, queries) in queries.chunks_exact_mut(group_width).enumerate() {
-                let query = &query[(first + row) * width..][..width];
-                queries.copy_from_slice(&query[columns.clone()]);
-            }
-            let attention = Attention {
-                queries,
-                heads: config.group(),
-                window: config.window_of(layer),
-                scale: config.score_scale,
-                cap: config.score_cap,
-                scores,
-                out: &mut *out,
-            };
-            let head = columns.start / group_width;
-            cache.attend(kernels, layer, head, position + first, attention);
+            let query = |row| &query[(first + row) * width..][columns.clone()];
             let mut result = piece.block(rows);
+            let (gathered, rest) = scratch.split_at_mut(rows * group_width);
+            let (out, scores) = rest.split_at_mut(rows * group_width);
+            let mut attend = |queries: &[f32], out: &mut [f32]| {
+                let attention = Attention {
+                    queries,
+                    heads: config.group(),
+                    window: config.window_of(layer),
+                    scale: config.score_scale,
+                    cap: config.score_cap,
+                    scores,
+                    out,
+                };
+                let head = columns.start / group_width;
+                cache.attend(kernels, layer, head, position + first, attention);
+            };
+            if rows == 1 {
+                attend(query(0), result.row(0));
+                continue;
+            }
+            // The rows of several tokens, brought together.
+            for (row, queries) in gathered.chunks_exact_mut(group_width).enumerate() {
+                queries.copy_from_slice(query(row));
+            }
+            attend(gathered, out);
             for (row, out) in out.chunks_exact(group_width).enumerate() {
                 result.row(row).copy_from_slice(out);
             }
