@@ -295,21 +295,39 @@ impl Kernels {
     }
 
     /// See [`VectorOps::weigh_f32`].
-    pub fn weigh_f32(&self, values: KvView<'_, f32>, weights: &[f32], out: &mut [f32]) {
+    pub fn weigh_f32(
+        &self,
+        values: KvView<'_, f32>,
+        weights: &[f32],
+        stride: usize,
+        out: &mut [f32],
+    ) {
         // SAFETY: as for `rms_norm`.
-        unsafe { (self.vector.1.weigh_f32)(values, weights, out) }
+        unsafe { (self.vector.1.weigh_f32)(values, weights, stride, out) }
     }
 
     /// See [`VectorOps::weigh_f16`].
-    pub fn weigh_f16(&self, values: KvView<'_, u16>, weights: &[f32], out: &mut [f32]) {
+    pub fn weigh_f16(
+        &self,
+        values: KvView<'_, u16>,
+        weights: &[f32],
+        stride: usize,
+        out: &mut [f32],
+    ) {
         // SAFETY: as for `rms_norm`.
-        unsafe { (self.vector.1.weigh_f16)(values, weights, out) }
+        unsafe { (self.vector.1.weigh_f16)(values, weights, stride, out) }
     }
 
     /// See [`VectorOps::weigh_q8_0`].
-    pub fn weigh_q8_0(&self, values: KvView<'_, Q8Tile>, weights: &[f32], out: &mut [f32]) {
+    pub fn weigh_q8_0(
+        &self,
+        values: KvView<'_, Q8Tile>,
+        weights: &[f32],
+        stride: usize,
+        out: &mut [f32],
+    ) {
         // SAFETY: as for `rms_norm`.
-        unsafe { (self.vector.1.weigh_q8_0)(values, weights, out) }
+        unsafe { (self.vector.1.weigh_q8_0)(values, weights, stride, out) }
     }
 
     /// See [`VectorOps::to_f16`].
@@ -344,7 +362,8 @@ impl<'a> OutBlock<'a> {
         }
     }
 
-    fn row(&mut self, row: usize) -> &mut [f32] {
+    /// One of the stretches.
+    pub fn row(&mut self, row: usize) -> &mut [f32] {
         assert!(row < self.rows, "a row of the block");
         // SAFETY: the row is one of those that `new`'s caller vouched for; `&mut self` keeps it
         // from being borrowed twice.

@@ -182,20 +182,22 @@ impl Store<'_> {
     }
 }
 
-/// Attention of the query heads that share a KV head.
+/// Attention of the query heads that share a KV head, for tokens at successive positions.
 pub struct Attention<'a> {
-    /// Query heads, `[heads][dim]`.
+    /// Queries, `[tokens][heads][dim]`.
     pub queries: &'a [f32],
     /// How many query heads.
     pub heads: usize,
+    /// How many of the last positions a token sees, its own among them; all if there is none.
+    pub window: Option<usize>,
     /// Factor on each score, as a rule `1 / sqrt(dim)`.
     pub scale: f32,
     /// Soft bound of each score.
     pub cap: Option<f32>,
-    /// Scratch: `heads * score_stride(len)` floats, where the last of `len` positions is the last
-    /// that is attended to, and the first any in the block of eight of the first.
+    /// Scratch: `tokens * heads * score_stride(len)` floats, where the last of `len` positions is
+    /// that of the last token, and the first any in the block of eight of the first that is seen.
     pub scores: &'a mut [f32],
-    /// Result, `[heads][dim]`.
+    /// Result, `[tokens][heads][dim]`.
     pub out: &'a mut [f32],
 }
 
@@ -256,52 +258,96 @@ impl<'k> KvCache<'k> {
         }
     }
 
-    /// Attention of the query heads that share KV head `head`, over `positions`.
+    /// Attention of the query heads that share KV head `head`, for tokens from `position` on: each
+    /// over the positions up to its own, as far as its window reaches.
     ///
-    /// A cache is read by blocks of eight positions; those before the first get the weight 0.
+    /// A cache is read by blocks of eight positions; those of its first block that a token does not
+    /// see get the weight 0. Several tokens pass over the keys and values together. They are scored
+    /// at all positions that any of them sees, and what one does not see is not used. Values are
+    /// added up together in the blocks that all see, before and behind them for each token alone.
     pub fn attend(
         &self,
         kernels: &Kernels,
         layer: usize,
         head: usize,
-        positions: Range<usize>,
+        position: usize,
         attention: Attention<'_>,
     ) {
         let Attention {
             queries,
             heads,
+            window,
             scale,
             cap,
             scores,
             out,
         } = attention;
-        let before = positions.start % 8;
-        let block = positions.start - before..positions.end;
-        let count = block.len();
-        let scores = &mut scores[..heads * score_stride(count)];
+        let dim = self.dim;
+        let tokens = queries.len() / (heads * dim);
+        let seen = |token: usize| {
+            let end = position + token + 1;
+            end.saturating_sub(window.unwrap_or(end))..end
+        };
+        let first_block = |token| seen(token).start / 8 * 8;
+
+        let all = first_block(0)..position + tokens;
+        let stride = score_stride(all.len());
+        let scores = &mut scores[..tokens * heads * stride];
         let head = layer * self.kv_heads + head;
         match &self.keys {
-            Storage::F32(all) => {
-                kernels.score_f32(self.view(all, head, &block), queries, scale, scores);
+            Storage::F32(keys) => {
+                kernels.score_f32(self.view(keys, head, &all), queries, scale, scores);
             }
-            Storage::F16(all) => {
-                kernels.score_f16(self.view(all, head, &block), queries, scale, scores);
+            Storage::F16(keys) => {
+                kernels.score_f16(self.view(keys, head, &all), queries, scale, scores);
             }
-            Storage::Q8_0(all) => {
-                kernels.score_q8_0(self.view(all, head, &block), queries, scale, scores);
+            Storage::Q8_0(keys) => {
+                kernels.score_q8_0(self.view(keys, head, &all), queries, scale, scores);
             }
         }
-        for row in scores.chunks_exact_mut(score_stride(count)) {
+        for (index, row) in scores.chunks_exact_mut(stride).enumerate() {
+            let token = index / heads;
+            let (start, seen) = (first_block(token) - all.start, seen(token));
+            let (from, to) = (seen.start - all.start, seen.end - all.start);
             if let Some(cap) = cap {
-                kernels.soft_cap(&mut row[..count.next_multiple_of(8)], cap);
+                kernels.soft_cap(&mut row[start..to.next_multiple_of(8)], cap);
             }
-            row[..before].fill(0.0);
-            kernels.softmax(&mut row[before..count]);
+            row[start..from].fill(0.0);
+            kernels.softmax(&mut row[from..to]);
         }
-        match &self.values {
-            Storage::F32(all) => kernels.weigh_f32(self.view(all, head, &block), scores, out),
-            Storage::F16(all) => kernels.weigh_f16(self.view(all, head, &block), scores, out),
-            Storage::Q8_0(all) => kernels.weigh_q8_0(self.view(all, head, &block), scores, out),
+
+        out.fill(0.0);
+        let mut weigh = |tokens: Range<usize>, positions: Range<usize>| {
+            if positions.is_empty() {
+                return;
+            }
+            let rows = tokens.start * heads..tokens.end * heads;
+            let weights = &scores[rows.start * stride + positions.start - all.start..];
+            let out = &mut out[rows.start * dim..rows.end * dim];
+            match &self.values {
+                Storage::F32(values) => {
+                    kernels.weigh_f32(self.view(values, head, &positions), weights, stride, out);
+                }
+                Storage::F16(values) => {
+                    kernels.weigh_f16(self.view(values, head, &positions), weights, stride, out);
+                }
+                Storage::Q8_0(values) => {
+                    kernels.weigh_q8_0(self.view(values, head, &positions), weights, stride, out);
+                }
+            }
+        };
+        let last = tokens - 1;
+        let mut shared = first_block(last)..seen(0).end / 8 * 8;
+        if last == 0 || shared.is_empty() {
+            shared = 0..0; // each is better off alone
+        }
+        for token in 0..tokens {
+            weigh(token..token + 1, first_block(token)..shared.start);
+        }
+        weigh(0..tokens, shared.clone());
+        for token in 0..tokens {
+            let start = shared.end.max(first_block(token));
+            weigh(token..token + 1, start..seen(token).end);
         }
     }
 

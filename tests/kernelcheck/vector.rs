@@ -368,9 +368,9 @@ impl Cached for Q8Tile {
     }
 }
 
-/// Heads, room for positions, positions and dimensions of a case of attention.
+/// Rows, room for positions, positions and dimensions of a case of attention.
 struct Shape {
-    heads: usize,
+    rows: usize,
     capacity: usize,
     first: usize,
     len: usize,
@@ -379,11 +379,11 @@ struct Shape {
 
 impl Shape {
     fn new<T: Cached>(input: &mut Input) -> Self {
-        let capacity = 8 * input.count(12, 40);
+        let capacity = 8 * input.count(20, 40);
         let whole = T::DIMENSIONS.max(8);
         let len = 1 + input.rng.below(capacity);
         Self {
-            heads: 1 + input.rng.below(9),
+            rows: 1 + input.rng.below(17),
             capacity,
             // Half the time a window.
             first: input.rng.below(2) * (input.rng.below(len) / 8 * 8),
@@ -420,17 +420,17 @@ impl Shape {
 }
 
 type Score<T> = unsafe fn(KvView<'_, T>, &[f32], f32, &mut [f32]);
-type Weigh<T> = unsafe fn(KvView<'_, T>, &[f32], &mut [f32]);
+type Weigh<T> = unsafe fn(KvView<'_, T>, &[f32], usize, &mut [f32]);
 
 fn score<T: Cached>(score: Score<T>, input: &mut Input) -> Bits {
     let shape = Shape::new::<T>(input);
     let row = shape.dim / T::DIMENSIONS * (8 / T::POSITIONS);
     let keys = shape.cache::<T>(input, |i| i / row * 8 + i % (8 / T::POSITIONS));
-    let queries = input.f32s(shape.heads * shape.dim);
+    let queries = input.f32s(shape.rows * shape.dim);
     let queries = input.fixed(&queries);
     let view = shape.view(keys.get());
     let stride = score_stride(view.count());
-    let mut scores = input.room(shape.heads * stride);
+    let mut scores = input.room(shape.rows * stride);
     // SAFETY: as in `rms_norm`.
     unsafe { score(view, queries.get(), 0.125, scores.get_mut()) };
     // What a row has past its length is of no meaning.
@@ -448,10 +448,13 @@ fn weigh<T: Cached>(weigh: Weigh<T>, input: &mut Input) -> Bits {
         _ => i / 8 % per_chunk,
     });
     let view = shape.view(values.get());
-    let weights = input.f32s(shape.heads * score_stride(view.count()));
+    // Part of the positions as a rule, so the last row ends where these do.
+    let stride = view.count() + 8 * input.rng.below(20);
+    let weights = input.f32s((shape.rows - 1) * stride + view.count());
     let weights = input.fixed(&weights);
-    let mut out = input.room(shape.heads * shape.dim);
+    let out = input.f32s(shape.rows * shape.dim);
+    let mut out = input.changed(&out);
     // SAFETY: as in `rms_norm`.
-    unsafe { weigh(view, weights.get(), out.get_mut()) };
+    unsafe { weigh(view, weights.get(), stride, out.get_mut()) };
     out.result(bits)
 }

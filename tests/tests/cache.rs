@@ -15,6 +15,7 @@ use tests::detected_features;
 const DIM: usize = 64;
 const KV_HEADS: usize = 2;
 const HEADS: usize = 6;
+const GROUP: usize = HEADS / KV_HEADS;
 const LAYERS: usize = 3;
 const POSITIONS: usize = 29;
 const FORMATS: [KvFormat; 3] = [KvFormat::F32, KvFormat::F16, KvFormat::Q8_0];
@@ -86,6 +87,45 @@ fn attend_over(
     formats: [KvFormat; 2],
     change: impl Fn(usize, usize, &[f32]) -> Vec<f32>,
 ) -> Vec<f32> {
+    with_cache(formats, change, |cache| {
+        let window = Some(positions.len());
+        let attend = |layer| {
+            let queries = numbers(1000 + layer, GROUP * DIM);
+            let of = |head| attend_to(cache, [layer, head], positions.end - 1, window, &queries);
+            (0..KV_HEADS).flat_map(of).collect::<Vec<f32>>()
+        };
+        (0..LAYERS).flat_map(attend).collect()
+    })
+}
+
+/// Result of one KV head for the tokens from `position` on that `queries` are of.
+fn attend_to(
+    cache: &KvCache<'_>,
+    [layer, head]: [usize; 2],
+    position: usize,
+    window: Option<usize>,
+    queries: &[f32],
+) -> Vec<f32> {
+    let mut out = vec![f32::NAN; queries.len()];
+    let attention = Attention {
+        queries,
+        heads: GROUP,
+        window,
+        scale: 0.125,
+        cap: None,
+        scores: &mut vec![f32::NAN; queries.len() / DIM * score_stride(POSITIONS)],
+        out: &mut out,
+    };
+    cache.attend(&kernels(), layer, head, position, attention);
+    out
+}
+
+/// Runs `work` with a cache of which every position is stored, in each half as `change` makes it.
+fn with_cache<R>(
+    formats: [KvFormat; 2],
+    change: impl Fn(usize, usize, &[f32]) -> Vec<f32>,
+    work: impl FnOnce(&KvCache<'_>) -> R,
+) -> R {
     let (config, kernels) = (config(DIM), kernels());
     let [key_format, value_format] = formats;
     let bytes = formats.map(|format| KvCache::bytes(&config, POSITIONS, format));
@@ -98,7 +138,6 @@ fn attend_over(
         .expect("the bytes that the cache reports");
     assert_eq!(scope.used(), total);
 
-    let mut out = Vec::new();
     for layer in 0..LAYERS {
         for position in 0..POSITIONS {
             let seed = 2 * (layer * POSITIONS + position);
@@ -107,21 +146,7 @@ fn attend_over(
             cache.store(layer).run(&kernels, position, &key, &value);
         }
     }
-    for (layer, head) in (0..LAYERS).flat_map(|layer| [(layer, 0), (layer, 1)]) {
-        let heads = HEADS / KV_HEADS;
-        let mut result = vec![0.0; heads * DIM];
-        let attention = Attention {
-            queries: &numbers(1000 + layer, heads * DIM),
-            heads,
-            scale: 0.125,
-            cap: None,
-            scores: &mut vec![0.0; heads * score_stride(POSITIONS)],
-            out: &mut result,
-        };
-        cache.attend(&kernels, layer, head, positions.clone(), attention);
-        out.extend(result);
-    }
-    out
+    work(&cache)
 }
 
 #[test]
@@ -157,6 +182,44 @@ fn attention_over_a_window_is_that_over_its_positions_wherever_they_lie() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn tokens_together_attend_as_each_alone() {
+    // What no token before may see, and what one that sees it cannot hide.
+    const BAD: [usize; 2] = [13, 22];
+    let spoil = |half: usize, position: usize, x: &[f32]| match (half, position) {
+        (1, p) if BAD.contains(&p) => vec![f32::NAN; x.len()],
+        (_, p) if p % 5 == 0 => x.iter().map(|x| x * -0.0).collect(),
+        _ => x.to_vec(),
+    };
+    for format in FORMATS {
+        with_cache([format; 2], spoil, |cache| {
+            for window in [None, Some(1), Some(2), Some(7), Some(8), Some(9), Some(16)] {
+                for (tokens, first) in [2, 4, 5, 16]
+                    .into_iter()
+                    .flat_map(|tokens| (0..=POSITIONS - tokens).map(move |first| (tokens, first)))
+                {
+                    let queries = numbers(first, tokens * GROUP * DIM);
+                    let together = attend_to(cache, [1, 1], first, window, &queries);
+                    let tokens = together.chunks(GROUP * DIM);
+                    let pairs = tokens.zip(queries.chunks(GROUP * DIM));
+                    for (position, (found, query)) in (first..).zip(pairs) {
+                        let what = format!("{format:?} at {position} from {first}, {window:?}");
+                        let alone = attend_to(cache, [1, 1], position, window, query);
+                        let same = |(f, e): (&f32, &f32)| {
+                            f.to_bits() == e.to_bits() || f.is_nan() && e.is_nan()
+                        };
+                        assert!(found.iter().zip(&alone).all(same), "{what}");
+                        let start = (position + 1).saturating_sub(window.unwrap_or(POSITIONS));
+                        // Its first block is read whole, with weights of 0.
+                        let sees_bad = BAD.iter().any(|p| (start / 8 * 8..=position).contains(p));
+                        assert_eq!(found.iter().any(|x| x.is_nan()), sees_bad, "{what}");
+                    }
+                }
+            }
+        });
     }
 }
 

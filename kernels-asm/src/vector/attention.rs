@@ -1,19 +1,19 @@
-//! Attention of one position over the keys and values of one KV head, for any tier.
+//! Attention over the keys and values of one KV head, for any tier.
 //!
 //! Its first pass and its third: the scores of all positions, and the weighted sum of the values.
-//! The softmax of each head's row lies between them. Each score is one chain of fused
-//! multiply-adds over the dimensions in order, each output one chain over the positions in order.
-//! How many of the chains run side by side cannot be seen in the result, nor how a number is
-//! stored: the chain takes its exact value.
+//! The softmax of each row lies between them. A row is a query head of one token. Each score is one
+//! chain of fused multiply-adds over the dimensions in order, each output one chain over the
+//! positions in order. How many of the chains run side by side cannot be seen in the result, nor
+//! how a number is stored: the chain takes its exact value.
+
+use core::ops::Range;
 
 use super::lanes::{Element, Lanes};
 use super::{KvView, Q8Tile, score_stride};
 
-/// Query heads that share one pass over the cache.
-const HEADS: usize = 8;
-/// Positions whose weights, of all these heads, take 8 KiB, as do 32 dimensions of their values
-/// in [`Q8Tile`]s.
-const STRETCH: usize = 256;
+/// Positions that all rows pass over before the next ones: in binary16 their keys, or values, of 64
+/// dimensions take 16 KiB and stay in the L1 cache, with 3 KiB of weights of six rows.
+const STRETCH: usize = 128;
 /// Vectors of values between the one in use and the one prefetched.
 const AHEAD: usize = 64;
 
@@ -178,6 +178,33 @@ fn prefetch<L: Lanes>(row: &[Q8Tile], t: usize, line: usize) {
     );
 }
 
+/// Runs a tile for each of successive groups of rows: `$tile` with `$arguments`, which see the
+/// group's first row as `$row` and the number of its rows as `$count`.
+///
+/// A group is rows and vectors at once: about eight to twelve accumulators, which hide the latency
+/// of an addition and fit the registers beside what they are made from.
+macro_rules! each_group {
+    ($lanes:ty, $stored:ty, $rows:expr, |$row:ident, $count:ident| $tile:ident($($argument:expr),*)) => {
+        let (rows, mut $row) = ($rows, 0);
+        while $row < rows {
+            let $count = match rows - $row {
+                _ if !<$lanes>::TILED => 1,
+                7 | 8 => 4, // and 3 or 4 more
+                left => left.min(6),
+            };
+            match $count {
+                _ if !<$lanes>::TILED => $tile::<$lanes, $stored, 1, 1>($($argument),*),
+                1 => $tile::<$lanes, $stored, 1, 4>($($argument),*),
+                2 => $tile::<$lanes, $stored, 2, 4>($($argument),*),
+                3 => $tile::<$lanes, $stored, 3, 2>($($argument),*),
+                4 => $tile::<$lanes, $stored, 4, 2>($($argument),*),
+                _ => $tile::<$lanes, $stored, 6, 2>($($argument),*),
+            }
+            $row += $count;
+        }
+    };
+}
+
 /// See [`super::VectorOps::score_f32`]. For whole blocks of eight positions.
 #[inline(always)]
 pub(super) fn score<L: Lanes, T: Stored>(
@@ -189,46 +216,40 @@ pub(super) fn score<L: Lanes, T: Stored>(
     check(keys);
     assert!(queries.len().is_multiple_of(keys.dim));
     let (dim, stride) = (keys.dim, score_stride(keys.count()));
-    let scores = &mut scores[..queries.len() / dim * stride];
 
-    let group = if L::TILED { HEADS } else { 1 };
-    for (queries, scores) in queries
-        .chunks(group * dim)
-        .zip(scores.chunks_mut(group * stride))
-    {
-        // Heads and vectors at once: eight accumulators or so, which hide the latency of an
-        // addition and fit the registers.
-        match queries.len() / dim {
-            _ if !L::TILED => score_tile::<L, T, 1, 1>(keys, queries, scale, scores),
-            1 => score_tile::<L, T, 1, 4>(keys, queries, scale, scores),
-            2 => score_tile::<L, T, 2, 4>(keys, queries, scale, scores),
-            3 | 4 => score_tile::<L, T, 4, 2>(keys, queries, scale, scores),
-            _ => score_tile::<L, T, HEADS, 1>(keys, queries, scale, scores),
-        }
+    for first in (keys.first..keys.len).step_by(STRETCH) {
+        let blocks = first / 8..(first + STRETCH).min(keys.len).div_ceil(8);
+        each_group!(L, T, queries.len() / dim, |row, count| score_tile(
+            keys,
+            &queries[row * dim..][..count * dim],
+            scale,
+            &mut scores[row * stride..][..count * stride],
+            blocks.clone()
+        ));
     }
 }
 
-/// The scores of at most `H` heads, `B` blocks of each at a time.
+/// The scores of at most `H` rows at `blocks`, `B` blocks of each at a time.
 #[inline(always)]
 fn score_tile<L: Lanes, T: Stored, const H: usize, const B: usize>(
     keys: KvView<'_, T>,
     queries: &[f32],
     scale: f32,
     scores: &mut [f32],
+    blocks: Range<usize>,
 ) {
     let (dim, stride) = (keys.dim, score_stride(keys.count()));
-    let (start, blocks) = (keys.first / 8, keys.len.div_ceil(8));
     let scores = scores.as_chunks_mut::<8>().0;
-    let heads = tile::<H>(0, queries.len() / dim);
-    let queries = slices(queries, heads, dim, 0, dim);
+    let rows = tile::<H>(0, queries.len() / dim);
+    let queries = slices(queries, rows, dim, 0, dim);
 
-    for first in (start..blocks).step_by(B) {
-        let at = tile::<B>(first, blocks);
+    for first in blocks.clone().step_by(B) {
+        let at = tile::<B>(first, blocks.end);
         let sums = T::add_keys([[L::splat(0.0); B]; H], queries, keys, at);
-        for (sums, head) in sums.into_iter().zip(heads) {
+        for (sums, row) in sums.into_iter().zip(rows) {
             for (sum, block) in sums.into_iter().zip(at) {
                 sum.mul(L::splat(scale))
-                    .store(&mut scores[head * (stride / 8) + block - start]);
+                    .store(&mut scores[row * (stride / 8) + block - keys.first / 8]);
             }
         }
     }
@@ -236,59 +257,55 @@ fn score_tile<L: Lanes, T: Stored, const H: usize, const B: usize>(
 
 /// See [`super::VectorOps::weigh_f32`].
 #[inline(always)]
-pub(super) fn weigh<L: Lanes, T: Stored>(values: KvView<'_, T>, weights: &[f32], out: &mut [f32]) {
+pub(super) fn weigh<L: Lanes, T: Stored>(
+    values: KvView<'_, T>,
+    weights: &[f32],
+    stride: usize,
+    out: &mut [f32],
+) {
     check(values);
-    assert!(out.len().is_multiple_of(values.dim));
-    let (dim, stride) = (values.dim, score_stride(values.count()));
-    let weights = &weights[..out.len() / dim * stride];
+    assert!(out.len().is_multiple_of(values.dim) && stride >= values.count());
+    let dim = values.dim;
 
-    let group = if L::TILED { HEADS } else { 1 };
-    for (weights, out) in weights
-        .chunks(group * stride)
-        .zip(out.chunks_mut(group * dim))
-    {
-        match out.len() / dim {
-            _ if !L::TILED => weigh_tile::<L, T, 1, 1>(values, weights, out),
-            1 => weigh_tile::<L, T, 1, 4>(values, weights, out),
-            2 => weigh_tile::<L, T, 2, 4>(values, weights, out),
-            3 | 4 => weigh_tile::<L, T, 4, 2>(values, weights, out),
-            _ => weigh_tile::<L, T, HEADS, 1>(values, weights, out),
-        }
+    for start in (values.first..values.len).step_by(STRETCH) {
+        let positions = start..(start + STRETCH).min(values.len);
+        each_group!(L, T, out.len() / dim, |row, count| weigh_tile(
+            values,
+            &weights[row * stride + start - values.first..],
+            stride,
+            &mut out[row * dim..][..count * dim],
+            positions.clone()
+        ));
     }
 }
 
-/// The sums of at most `H` heads, eight dimensions to a vector, `B` vectors of each at a time.
-///
-/// Goes over the positions in stretches whose weights stay in the L1 cache while all dimensions
-/// pass; between stretches the sums wait in `out`.
+/// Adds what `positions` give to the sums of at most `H` rows, eight dimensions to a vector, `B`
+/// vectors of each at a time. The weights are those from the first of the positions on.
 #[inline(always)]
 fn weigh_tile<L: Lanes, T: Stored, const H: usize, const B: usize>(
     values: KvView<'_, T>,
     weights: &[f32],
+    stride: usize,
     out: &mut [f32],
+    positions: Range<usize>,
 ) {
     let chunks = values.dim / 8;
-    let heads = tile::<H>(0, out.len() / values.dim);
+    let rows = tile::<H>(0, out.len() / values.dim);
     let out = out.as_chunks_mut::<8>().0;
+    let weights = slices(weights, rows, stride, 0, positions.len());
 
-    out.fill([0.0; 8]);
-    let stride = score_stride(values.count());
-    for start in (values.first..values.len).step_by(STRETCH) {
-        let len = STRETCH.min(values.len - start);
-        let weights = slices(weights, heads, stride, start - values.first, len);
-        for first in (0..chunks).step_by(B) {
-            let at = tile::<B>(first, chunks);
-            let mut sums = [[L::splat(0.0); B]; H];
-            for (sums, head) in sums.iter_mut().zip(heads) {
-                for (sum, chunk) in sums.iter_mut().zip(at) {
-                    *sum = L::load(&out[head * chunks + chunk]);
-                }
+    for first in (0..chunks).step_by(B) {
+        let at = tile::<B>(first, chunks);
+        let mut sums = [[L::splat(0.0); B]; H];
+        for (sums, row) in sums.iter_mut().zip(rows) {
+            for (sum, chunk) in sums.iter_mut().zip(at) {
+                *sum = L::load(&out[row * chunks + chunk]);
             }
-            let sums = T::add_values(sums, weights, values, at, start);
-            for (sums, head) in sums.into_iter().zip(heads) {
-                for (sum, chunk) in sums.into_iter().zip(at) {
-                    sum.store(&mut out[head * chunks + chunk]);
-                }
+        }
+        let sums = T::add_values(sums, weights, values, at, positions.start);
+        for (sums, row) in sums.into_iter().zip(rows) {
+            for (sum, chunk) in sums.into_iter().zip(at) {
+                sum.store(&mut out[row * chunks + chunk]);
             }
         }
     }

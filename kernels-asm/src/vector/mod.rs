@@ -92,25 +92,28 @@ macro_rules! tier {
             unsafe fn weigh_f32(
                 values: KvView<'_, f32>,
                 weights: &[f32],
+                stride: usize,
                 out: &mut [f32],
             ) {
-                attention::weigh::<$lanes, f32>(values, weights, out);
+                attention::weigh::<$lanes, f32>(values, weights, stride, out);
             }
             $(#[$features])?
             unsafe fn weigh_f16(
                 values: KvView<'_, u16>,
                 weights: &[f32],
+                stride: usize,
                 out: &mut [f32],
             ) {
-                attention::weigh::<$lanes, u16>(values, weights, out);
+                attention::weigh::<$lanes, u16>(values, weights, stride, out);
             }
             $(#[$features])?
             unsafe fn weigh_q8_0(
                 values: KvView<'_, Q8Tile>,
                 weights: &[f32],
+                stride: usize,
                 out: &mut [f32],
             ) {
-                attention::weigh::<$lanes, Q8Tile>(values, weights, out);
+                attention::weigh::<$lanes, Q8Tile>(values, weights, stride, out);
             }
             $(#[$features])?
             unsafe fn to_f16(x: &[f32], out: &mut [u16]) {
@@ -185,7 +188,7 @@ pub use avx2::{AVX2, gemv_bf16_avx2, gemv_f16_avx2, gemv_f32_avx2};
 pub use neon::{NEON, gemv_bf16_neon, gemv_f16_neon, gemv_f32_neon};
 pub use portable::REFERENCE;
 
-/// Keys or values of one KV head, for attention of one position.
+/// Keys or values of one KV head, at the positions that are attended to.
 #[derive(Clone, Copy)]
 pub struct KvView<'a, T> {
     /// Keys as `[capacity / 8][dim][8 positions]`, values as `[dim / 8][capacity][8 dims]`; in
@@ -227,8 +230,8 @@ pub struct Q8Tile {
     pub digits: [[i8; 8]; 32],
 }
 
-/// Floats between the score rows of two heads: whole vectors, and never a power of two, which
-/// would put every head's row into one set of the L1 cache.
+/// Floats from one score row to the next: whole vectors, and never a power of two, which would put
+/// every row into one set of the L1 cache.
 pub const fn score_stride(len: usize) -> usize {
     len.next_multiple_of(8) + 24
 }
@@ -266,9 +269,9 @@ pub struct VectorOps {
     pub quantize_per_32: unsafe fn(x: &[f32], out: &mut [u8]),
     /// Floats to per-256 activation records; the length is a multiple of 256.
     pub quantize_per_256: unsafe fn(x: &[f32], out: &mut [u8]),
-    /// Scores of one position: `scores[h][p] = (queries[h] . keys[first + p]) * scale`, where
-    /// `queries` is `[heads][dim]` and the rows of `scores` are [`score_stride`] of
-    /// [`KvView::count`] apart. What a row has past that is of no meaning.
+    /// Scores: `scores[r][p] = (queries[r] . keys[first + p]) * scale`, where `queries` is
+    /// `[rows][dim]` and the rows of `scores` are [`score_stride`] of [`KvView::count`] apart. What
+    /// a row has past that is of no meaning.
     pub score_f32:
         unsafe fn(keys: KvView<'_, f32>, queries: &[f32], scale: f32, scores: &mut [f32]),
     /// The same over binary16 bits.
@@ -277,13 +280,18 @@ pub struct VectorOps {
     /// The same over q8_0.
     pub score_q8_0:
         unsafe fn(keys: KvView<'_, Q8Tile>, queries: &[f32], scale: f32, scores: &mut [f32]),
-    /// Result of attention: `out[h] = sum over p of weights[h][p] * values[first + p]`, where
-    /// `out` is `[heads][dim]` and `weights` what `softmax` made of the scores.
-    pub weigh_f32: unsafe fn(values: KvView<'_, f32>, weights: &[f32], out: &mut [f32]),
+    /// Part of the result of attention: `out[r] += weights[r][p] * values[first + p]`, over `p` in
+    /// order, where `out` is `[rows][dim]` and `weights` what `softmax` made of the scores, its rows
+    /// `stride` apart. `out` starts as zeros; parts that follow one another make the same chains
+    /// as all positions at once.
+    pub weigh_f32:
+        unsafe fn(values: KvView<'_, f32>, weights: &[f32], stride: usize, out: &mut [f32]),
     /// The same over binary16 bits.
-    pub weigh_f16: unsafe fn(values: KvView<'_, u16>, weights: &[f32], out: &mut [f32]),
+    pub weigh_f16:
+        unsafe fn(values: KvView<'_, u16>, weights: &[f32], stride: usize, out: &mut [f32]),
     /// The same over q8_0.
-    pub weigh_q8_0: unsafe fn(values: KvView<'_, Q8Tile>, weights: &[f32], out: &mut [f32]),
+    pub weigh_q8_0:
+        unsafe fn(values: KvView<'_, Q8Tile>, weights: &[f32], stride: usize, out: &mut [f32]),
     /// Floats to binary16 bits, ties to even, overflow to infinity; any length.
     pub to_f16: unsafe fn(x: &[f32], out: &mut [u16]),
 }

@@ -86,12 +86,14 @@ impl<'a, A, B, const N: usize> Companions<'a, A, B, N> {
     }
 }
 
-/// Hands out successive column ranges of a row-major matrix.
+/// Hands out successive column ranges of a row-major matrix, of all its rows or of bands of them.
 pub struct Columns<'a> {
     base: *mut f32,
     rows: usize,
     width: usize,
     step: usize,
+    /// Rows of a band.
+    band: usize,
     next: AtomicUsize,
     matrix: PhantomData<&'a mut [f32]>,
 }
@@ -100,11 +102,14 @@ pub struct Columns<'a> {
 // twice.
 unsafe impl Sync for Columns<'_> {}
 
-/// A claimed range of columns, in every row.
+/// A claimed range of columns, in every row of a band.
 pub struct ColumnRange<'a> {
     base: *mut f32,
-    rows: usize,
     width: usize,
+    /// First row.
+    pub row: usize,
+    /// Rows of the band.
+    pub rows: usize,
     /// First column.
     pub start: usize,
     /// Columns in the range.
@@ -115,8 +120,14 @@ pub struct ColumnRange<'a> {
 impl<'a> Columns<'a> {
     /// Ranges of `step` columns of a matrix of `width` columns; the last may be shorter.
     pub fn new(matrix: &'a mut [f32], width: usize, step: usize) -> Self {
+        Self::in_bands(matrix, width, step, usize::MAX)
+    }
+
+    /// The same in each band of `band` rows, the last of which may have fewer; first all bands of
+    /// one range of columns, then those of the next.
+    pub fn in_bands(matrix: &'a mut [f32], width: usize, step: usize, band: usize) -> Self {
         assert!(
-            step > 0 && width > 0 && matrix.len().is_multiple_of(width),
+            step > 0 && band > 0 && width > 0 && matrix.len().is_multiple_of(width),
             "whole rows"
         );
         Columns {
@@ -124,6 +135,7 @@ impl<'a> Columns<'a> {
             rows: matrix.len() / width,
             width,
             step,
+            band,
             next: AtomicUsize::new(0),
             matrix: PhantomData,
         }
@@ -132,13 +144,16 @@ impl<'a> Columns<'a> {
     /// The next range.
     pub fn claim(&self) -> Option<ColumnRange<'a>> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
-        let start = index
+        let bands = self.rows.div_ceil(self.band).max(1);
+        let row = index % bands * self.band;
+        let start = (index / bands)
             .checked_mul(self.step)
             .filter(|&start| start < self.width)?;
         Some(ColumnRange {
             base: self.base,
-            rows: self.rows,
             width: self.width,
+            row,
+            rows: self.band.min(self.rows - row),
             start,
             len: self.step.min(self.width - start),
             matrix: PhantomData,
@@ -147,18 +162,22 @@ impl<'a> Columns<'a> {
 }
 
 impl ColumnRange<'_> {
-    /// The range's part of the first `rows` rows.
+    /// The range's part of the first `rows` rows of the band.
     pub fn block(&mut self, rows: usize) -> OutBlock<'_> {
-        assert!(rows <= self.rows, "rows of the matrix");
-        // SAFETY: the rows are inside the matrix (checked above) and so is the range (`claim`);
-        // this range was claimed once, and `&mut self` keeps it from being borrowed twice.
-        unsafe { OutBlock::new(self.base.add(self.start), self.width, rows, self.len) }
+        assert!(rows <= self.rows, "rows of the band");
+        // SAFETY: the rows are inside the band (checked above), which is inside the matrix, and so
+        // is the range (`claim`); this range of this band was claimed once, and `&mut self` keeps
+        // it from being borrowed twice.
+        unsafe {
+            let base = self.base.add(self.row * self.width + self.start);
+            OutBlock::new(base, self.width, rows, self.len)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Chunks, Companions};
+    use super::{Chunks, Columns, Companions};
 
     #[test]
     fn companions_of_different_lengths_end_with_the_first() {
@@ -172,5 +191,29 @@ mod tests {
         assert_eq!((index, &*one), (1, &[3, 4][..]));
         assert!(two.is_empty() && three.is_empty());
         assert!(sets.claim().is_none());
+    }
+
+    #[test]
+    fn columns_in_bands_are_each_claimed_once() {
+        // Five rows in bands of two, seven columns in ranges of three.
+        let mut matrix = [0.0; 5 * 7];
+        let parts = Columns::in_bands(&mut matrix, 7, 3, 2);
+        let mut claims = 0;
+        while let Some(mut part) = parts.claim() {
+            claims += 1;
+            let (band, range) = ((claims - 1) % 3, (claims - 1) / 3);
+            assert_eq!((part.row, part.start), (2 * band, 3 * range));
+            let rows = part.rows;
+            for row in 0..rows {
+                for number in part.block(rows).row(row) {
+                    *number += claims as f32;
+                }
+            }
+        }
+        // Each element names its claim.
+        for (i, &claim) in matrix.iter().enumerate() {
+            let (row, column) = (i / 7, i % 7);
+            assert_eq!(claim as usize, 1 + row / 2 + column / 3 * 3);
+        }
     }
 }

@@ -23,6 +23,10 @@ use kernels_asm::vector::score_stride;
 /// Packed bytes that several tokens are multiplied with while they stay in the cache.
 const CACHE_BLOCK_BYTES: usize = 24 * 1024;
 
+/// Query heads and tokens, one times the other, whose attention to a KV head is computed together:
+/// enough to fill the registers twice, few enough for their scores to be small.
+const ATTENTION_ROWS: usize = 16;
+
 /// How far below the greatest a logit still competes: `e^-4` of the greatest probability.
 const REFINE_MARGIN: f32 = 4.0;
 
@@ -86,9 +90,17 @@ impl StepPlan {
         }
     }
 
-    /// Floats of one thread's score rows.
-    fn scores(&self) -> usize {
-        self.config.group() * score_stride(self.context)
+    /// Tokens whose attention is computed together at most: a power of two, so that most blocks of
+    /// tokens see their last position in one block of eight.
+    fn attention_tokens(&self) -> usize {
+        let tokens = self.batch.min(ATTENTION_ROWS / self.config.group()).max(1);
+        1 << tokens.ilog2()
+    }
+
+    /// Floats of one thread's attention: queries, results and scores of each row.
+    fn attention(&self) -> usize {
+        let row = 2 * self.config.head_dim + score_stride(self.context);
+        self.attention_tokens() * self.config.group() * row
     }
 
     /// Bytes of the Forward scope that a step takes: `Step::new`, line by line.
@@ -102,7 +114,7 @@ impl StepPlan {
             + rounded(self.batch * self.record_bytes(Per32)) // activations of the block formats
             + rounded(self.batch * self.record_bytes(Per256)) // activations of the K-quants
             + rounded(self.batch * self.record_bytes(Floats)) // activations of the float formats
-            + rounded(self.threads * self.scores() * size_of::<f32>()) // attention scores
+            + rounded(self.threads * self.attention() * size_of::<f32>()) // attention of threads
             + rounded(self.logits() * size_of::<f32>()) // logits of one token
             + rounded(self.file_row[0]) // a row of the embedding, read
             + rounded(self.file_row[1]) // the same, packed
@@ -126,7 +138,8 @@ pub struct Step<'f> {
     gate: &'f mut [f32],
     up: &'f mut [f32],
     activations: Activations<'f>,
-    scores: &'f mut [f32],
+    /// Each thread's queries, results and scores.
+    attention: &'f mut [f32],
     logits: &'f mut [f32],
 }
 
@@ -151,7 +164,7 @@ impl<'f> Step<'f> {
                 per_256: scratch.alloc(tokens * plan.record_bytes(Per256))?,
                 floats: scratch.alloc(tokens * plan.record_bytes(Floats))?,
             },
-            scores: scratch.alloc(plan.threads * plan.scores())?,
+            attention: scratch.alloc(plan.threads * plan.attention())?,
             logits: scratch.alloc(plan.logits())?,
         })
     }
@@ -361,6 +374,7 @@ impl Engine<'_> {
             config,
             weights,
             kernels,
+            plan,
             team,
             profile,
             trace,
@@ -375,7 +389,7 @@ impl Engine<'_> {
             key,
             value,
             activations,
-            scores,
+            attention,
             ..
         } = step;
         let tokens = stream.len() / config.width;
@@ -405,7 +419,7 @@ impl Engine<'_> {
         profile.lap(Bucket::Rope);
 
         attend_all(
-            team, kernels, *trace, cache, config, index, position, query, attended, scores,
+            team, kernels, *trace, cache, plan, index, position, query, attended, attention,
         );
         profile.lap(Bucket::Attention);
 
@@ -636,44 +650,65 @@ fn rows_per_claim(matrix: &Matrix<'_>, kernels: &Kernels, tokens: usize, members
     8 * groups.max(1)
 }
 
-/// Attention of every token and KV head; each pair is one piece of work.
+/// Attention of every token and KV head; a few tokens and a head are one piece of work.
 #[allow(clippy::too_many_arguments)] // the parts of an engine and of its buffers, borrowed apart
 fn attend_all(
     team: &mut Team,
     kernels: &Kernels,
     trace: Trace<'_>,
     cache: &KvCache<'_>,
-    config: &Config,
+    plan: &StepPlan,
     layer: usize,
     position: usize,
     query: &[f32],
     attended: &mut [f32],
-    scores: &mut [f32],
+    scratch: &mut [f32],
 ) {
-    let group_width = config.group() * config.head_dim;
-    let window = config.window_of(layer).unwrap_or(usize::MAX);
-    let scratch = Chunks::new(scores, scores.len() / team.len());
-    let tokens = attended.len() / config.query_width();
-    let pieces = Chunks::new(attended, group_width);
+    let config = &plan.config;
+    let (width, group_width) = (config.query_width(), config.group() * config.head_dim);
+    let tokens = attended.len() / width;
+    // A short step is spread over all members.
+    let block = plan.attention_tokens().min(tokens.div_ceil(team.len()));
+    let scratch = Chunks::new(scratch, plan.attention());
+    let pieces = Columns::in_bands(attended, width, group_width, block);
     team.run(&|member| {
-        let Some((_, scores)) = scratch.claim() else {
+        let Some((_, scratch)) = scratch.claim() else {
             return;
         };
         let (began, mut claimed) = (trace.begin(), 0);
-        while let Some((piece, out)) = pieces.claim() {
-            claimed += 1;
-            let (token, head) = (piece / config.kv_heads, piece % config.kv_heads);
-            let attention = Attention {
-                queries: &query[piece * group_width..][..group_width],
-                heads: config.group(),
-                scale: config.score_scale,
-                cap: config.score_cap,
-                scores: &mut *scores,
-                out,
+        while let Some(mut piece) = pieces.claim() {
+            let (rows, columns) = (piece.rows, piece.start..piece.start + piece.len);
+            claimed += rows;
+            let first = piece.row;
+            let query = |row| &query[(first + row) * width..][columns.clone()];
+            let mut result = piece.block(rows);
+            let (gathered, rest) = scratch.split_at_mut(rows * group_width);
+            let (out, scores) = rest.split_at_mut(rows * group_width);
+            let mut attend = |queries: &[f32], out: &mut [f32]| {
+                let attention = Attention {
+                    queries,
+                    heads: config.group(),
+                    window: config.window_of(layer),
+                    scale: config.score_scale,
+                    cap: config.score_cap,
+                    scores,
+                    out,
+                };
+                let head = columns.start / group_width;
+                cache.attend(kernels, layer, head, position + first, attention);
             };
-            let end = position + token + 1;
-            let positions = end.saturating_sub(window)..end;
-            cache.attend(kernels, layer, head, positions, attention);
+            if rows == 1 {
+                attend(query(0), result.row(0));
+                continue;
+            }
+            // The rows of several tokens, brought together.
+            for (row, queries) in gathered.chunks_exact_mut(group_width).enumerate() {
+                queries.copy_from_slice(query(row));
+            }
+            attend(gathered, out);
+            for (row, out) in out.chunks_exact(group_width).enumerate() {
+                result.row(row).copy_from_slice(out);
+            }
         }
         trace.kernel(began, || KernelWork {
             member,

@@ -30,7 +30,12 @@ fn values_have_every_f16_on_every_tier() {
         let weights = vec![1.0; score_stride(1)];
         call!(
             ops,
-            weigh_f16(one_position(&values, dim), &weights, &mut found)
+            weigh_f16(
+                one_position(&values, dim),
+                &weights,
+                weights.len(),
+                &mut found
+            )
         );
         assert_same(tier, &expected, &found);
     }
@@ -57,7 +62,12 @@ fn values_have_every_q8_0_scale_on_every_tier() {
         let weights = vec![1.0; score_stride(1)];
         call!(
             ops,
-            weigh_q8_0(one_position(&values, dim), &weights, &mut found)
+            weigh_q8_0(
+                one_position(&values, dim),
+                &weights,
+                weights.len(),
+                &mut found
+            )
         );
         assert_same(tier, &expected, &found);
     }
@@ -188,19 +198,19 @@ impl Case {
         &self,
         ops: &VectorOps,
         score: impl Fn(&[f32], f32, &mut [f32]),
-        weigh: impl Fn(&[f32], &mut [f32]),
+        weigh: impl Fn(&[f32], usize, &mut [f32]),
     ) -> Attended {
         let count = self.len - self.first;
         let stride = score_stride(count);
         let mut scores = vec![f32::NAN; self.heads * stride];
-        let mut out = vec![f32::NAN; self.heads * self.dim];
+        let mut out = vec![0.0; self.heads * self.dim];
         score(&self.queries, self.scale(), &mut scores);
         let rows = scores.chunks(stride).flat_map(|row| &row[..count]);
         let first = rows.copied().collect();
         for row in scores.chunks_mut(stride) {
             call!(ops, softmax(&mut row[..count]));
         }
-        weigh(&scores, &mut out);
+        weigh(&scores, stride, &mut out);
         [first, out]
     }
 
@@ -209,7 +219,7 @@ impl Case {
         self.attend(
             ops,
             |queries, scale, scores| call!(ops, score_f32(keys, queries, scale, scores)),
-            |weights, out| call!(ops, weigh_f32(values, weights, out)),
+            |weights, stride, out| call!(ops, weigh_f32(values, weights, stride, out)),
         )
     }
 
@@ -218,7 +228,7 @@ impl Case {
         self.attend(
             ops,
             |queries, scale, scores| call!(ops, score_f16(keys, queries, scale, scores)),
-            |weights, out| call!(ops, weigh_f16(values, weights, out)),
+            |weights, stride, out| call!(ops, weigh_f16(values, weights, stride, out)),
         )
     }
 
@@ -227,7 +237,7 @@ impl Case {
         self.attend(
             ops,
             |queries, scale, scores| call!(ops, score_q8_0(keys, queries, scale, scores)),
-            |weights, out| call!(ops, weigh_q8_0(values, weights, out)),
+            |weights, stride, out| call!(ops, weigh_q8_0(values, weights, stride, out)),
         )
     }
 
@@ -281,7 +291,7 @@ fn cases(random: &mut Random) -> Vec<Case> {
     let mut sizes = vec![(64, 8, 2048, 2048), (64, 3, 600, 531)];
     for (dim, heads) in [8, 24, 32, 64, 80, 96, 128]
         .into_iter()
-        .flat_map(|d| (1..=9).map(move |h| (d, h)))
+        .flat_map(|d| (1..=9).chain([12, 16]).map(move |h| (d, h)))
     {
         let capacity = 8 * (1 + random.below(30));
         sizes.push((dim, heads, capacity, 1 + random.below(capacity)));
