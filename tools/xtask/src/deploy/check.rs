@@ -2,7 +2,7 @@
 //!
 //! Each case calls this program as a person would, so that what is said is checked too.
 
-use std::env::{self, consts::ARCH};
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -23,6 +23,9 @@ const FOLDER: &str = "a \"board's\" $HOME; `x`\\";
 const OLD: &str = "#!/bin/sh\nthe old program\n";
 /// In the middle of the program, after what comes before it.
 const CUT_AFTER: u64 = 300_000;
+
+/// This very program, even if a build has put another one in its place since it started.
+const ITSELF: &str = "/proc/self/exe";
 
 /// Checks all of it.
 pub fn check() -> Result<()> {
@@ -55,7 +58,7 @@ struct Case {
 impl Case {
     /// Calls `cargo xtask deploy`.
     fn deploy(&self, words: &[&str]) -> Result<Ended> {
-        let mut xtask = Command::new(env::current_exe()?);
+        let mut xtask = Command::new(ITSELF);
         xtask.arg("deploy").args(words);
         xtask.env("RUSHLIGHT_DEPLOY", Server::address());
         xtask.env_remove("RUSHLIGHT_SSH");
@@ -241,7 +244,7 @@ impl Case {
 
     /// ssh's own words are shown.
     fn nobody_there(&self) -> Result<()> {
-        let mut xtask = Command::new(env::current_exe()?);
+        let mut xtask = Command::new(ITSELF);
         xtask.args(["deploy", "nobody@127.0.0.1"]);
         xtask.env("RUSHLIGHT_SSH", "-F none -o ConnectTimeout=5 -p 1");
         let output = xtask.stdin(Stdio::null()).output()?;
