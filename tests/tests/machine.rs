@@ -88,7 +88,6 @@ impl Tree {
             .cpus(0..4, "cpufreq/cpuinfo_max_freq", "1800000\n")
             .cpus(0..4, "cpufreq/scaling_max_freq", "1800000\n")
             .cpus(0..4, "cpufreq/scaling_cur_freq", "1800000\n")
-            .cpus(0..4, "topology/thread_siblings_list", "0\n")
             .cpus(0..4, "regs/identification/midr_el1", A72);
         for cpu in 0..4 {
             tree.cpus([cpu], "topology/thread_siblings_list", &format!("{cpu}\n"));
