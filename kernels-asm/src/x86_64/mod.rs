@@ -242,7 +242,14 @@ unsafe fn load_f16(at: *const u8) -> __m256 {
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn prefetch(at: *const u8) {
-    _mm_prefetch(at.wrapping_add(AHEAD).cast(), _MM_HINT_T0);
+    prefetch_line(at.wrapping_add(AHEAD));
+}
+
+/// Asks for the line at `at` itself.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn prefetch_line(at: *const u8) {
+    _mm_prefetch(at.cast(), _MM_HINT_T0);
 }
 
 /// The low nibble of every byte.

@@ -24,6 +24,7 @@ mod records;
 mod rows;
 mod tier;
 
+use super::prefetch_line;
 use panel::{Half, Panel, ROWS};
 use q4_0::Q4_0;
 use q4_1::Q4_1;
@@ -109,8 +110,9 @@ impl Arguments {
                     // SAFETY: the group, the records and the vectors are among the caller's.
                     unsafe {
                         self.unpack::<F, T>(&mut panel, group, record, records);
+                        let next = self.behind::<F>(group, record);
                         self.multiply::<F, T, TILE>(
-                            &panel, results, first, tokens, record, records,
+                            &panel, results, first, tokens, record, records, next,
                         );
                     }
                 }
@@ -142,8 +144,24 @@ impl Arguments {
         }
     }
 
-    /// Adds to the results of `tokens` vectors, from `first` on, a panel that starts at `record`.
+    /// Where the records of the panel behind the one at `group` and `record` start, in its two
+    /// groups: only to be prefetched, since after the last one there is none.
     #[inline(always)]
+    fn behind<F: Format>(&self, group: usize, record: usize) -> [*const u8; 2] {
+        let (group, record) = match record + F::RECORDS {
+            record if record < self.records => (group, record),
+            _ => (group + 2, 0),
+        };
+        [group, group + 1].map(|group| {
+            let at = (group * self.records + record) * F::RECORD;
+            self.weights.wrapping_add(at)
+        })
+    }
+
+    /// Adds to the results of `tokens` vectors, from `first` on, a panel that starts at `record`,
+    /// and prefetches the one that starts at `next`.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)] // inlined
     unsafe fn multiply<F: Format, T: Tier, const TILE: usize>(
         &self,
         panel: &Panel,
@@ -152,9 +170,18 @@ impl Arguments {
         tokens: usize,
         record: usize,
         records: usize,
+        next: [*const u8; 2],
     ) {
         let (tiles, _) = results.as_chunks_mut::<TILE>();
+        let lines = (F::RECORDS * F::RECORD).div_ceil(LINE);
+        let share = lines.div_ceil(tiles.len());
         for (index, results) in tiles.iter_mut().enumerate() {
+            for line in share * index..lines.min(share * (index + 1)) {
+                for group in next {
+                    // SAFETY: the features are the caller's promise.
+                    unsafe { prefetch_line(group.wrapping_add(LINE * line)) };
+                }
+            }
             // A tile that is not full repeats the last vector; there are results for that.
             let x: [*const u8; TILE] = core::array::from_fn(|t| {
                 let token = first + (index * TILE + t).min(tokens - 1);
@@ -185,6 +212,9 @@ impl Arguments {
         }
     }
 }
+
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
 
 /// Vectors whose results wait for the next k: enough that unpacking costs little, 8 KiB.
 const TOKENS: usize = 128;

@@ -4,14 +4,15 @@
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::io;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
 use super::contestant::{Contestant, DEEP, TESTS};
 use super::summary::Summary;
 use crate::machine::{self, Machine};
-use crate::memory::way::{self, Files, Mode, Settings};
-use crate::{board, build, command, model, peer, workspace};
+use crate::memory::way::{self, Files, Mode, Settings, Way};
+use crate::{board, build, model, peer, workspace};
 
 const PAGE: &str = "docs/performance.md";
 /// Around the part that is written.
@@ -21,16 +22,16 @@ const HEADING: &str = "\
 | model | measured | threads | Rushlight | llama.cpp | `--repack 0` | to its default | to its best |
 |---|---|--:|--:|--:|--:|--:|--:|";
 
-/// The models, and whether a context that is nearly full is measured too.
-const MODELS: [(&str, bool); 8] = [
-    ("tinyllama-synth", true),
-    ("tinyllama-synth-q4_0", false),
-    ("tinyllama-synth-q8_0", false),
-    ("tinyllama-synth-q6_k", false),
-    ("qwen2.5-0.5b", false),
-    ("qwen2.5-1.5b", false),
-    ("gemma3-270m", false),
-    ("smollm2", false),
+/// The models. The first is measured in full; of the others, decoding and prefill.
+const MODELS: [&str; 8] = [
+    model::SYNTHETIC,
+    "tinyllama-synth-q4_0",
+    "tinyllama-synth-q8_0",
+    "tinyllama-synth-q6_k",
+    "qwen2.5-0.5b",
+    model::CODER,
+    "gemma3-270m",
+    model::DEFAULT,
 ];
 
 /// What all are held to: what x86-64 boards have.
@@ -49,13 +50,11 @@ type Figures = [Vec<f64>; 3];
 
 /// Measures every model, or the one that is named, `runs` times in turns.
 pub fn write(only: Option<&str>, threads: &[usize], runs: usize) -> Result<()> {
-    let models = MODELS
-        .iter()
-        .filter(|model| only.is_none_or(|only| only == model.0));
-    let models: Vec<_> = models.collect();
+    let asked = |name: &&str| only.is_none_or(|only| only == *name);
+    let models: Vec<_> = MODELS.into_iter().filter(asked).collect();
     ensure!(!models.is_empty(), "the page has no such model");
-    for (name, deep) in models {
-        let rows = measure(name, *deep, threads, runs)?;
+    for name in models {
+        let rows = measure(name, name == MODELS[0], threads, runs)?;
         print!("{rows}");
         let path = workspace::root().join(PAGE);
         let page = fs::read_to_string(&path)?;
@@ -72,29 +71,23 @@ pub fn write(only: Option<&str>, threads: &[usize], runs: usize) -> Result<()> {
     Ok(())
 }
 
-/// The rows of a model.
-fn measure(name: &str, deep: bool, threads: &[usize], runs: usize) -> Result<String> {
+/// The rows of a model. In full: with a context that is nearly full, for the most threads only, and
+/// until the first token, too.
+fn measure(name: &str, in_full: bool, threads: &[usize], runs: usize) -> Result<String> {
     let model = model::ensure(name)?;
     let host = build::board(&board::named(board::HOST)?)?;
     let mut contestants = vec![Contestant::ours(host.clone(), ISA)];
     contestants.extend(Contestant::named(peer::NAME, ISA)?);
-    let peer = match ISA {
-        Some(_) => peer::ensure_avx2(peer::COMPLETION)?,
-        None => peer::ensure(peer::COMPLETION)?,
+    let starts = match in_full {
+        true => Some(Starts::of(&host, &model)?),
+        false => None,
     };
-    let image = way::pack(&host, &model)?;
-    let files = Files {
-        ours: &host,
-        peer: Some(&peer),
-        model: &model,
-        image: &image,
-    };
-    let mut ways = way::all(&files);
-    ways.retain(|way| way.names().1 != Mode::Streamed);
-    let tests: Vec<_> = TESTS.iter().chain(deep.then_some(&DEEP)).collect();
 
+    let most = threads.iter().max();
     let mut text = String::new();
     for &threads in threads {
+        let deep = in_full && Some(&threads) == most;
+        let tests: Vec<_> = TESTS.iter().chain(deep.then_some(&DEEP)).collect();
         let mut speeds: Vec<Figures> = vec![Figures::default(); tests.len()];
         let (mut load, mut first) = (Figures::default(), Figures::default());
         for round in 1..=runs {
@@ -105,32 +98,75 @@ fn measure(name: &str, deep: bool, threads: &[usize], runs: usize) -> Result<Str
                     figures.push(contestant.tok_s(test, &model, threads)?);
                 }
             }
-            let settings = Settings {
-                context: FIRST_TOKEN,
-                fill: true,
-                threads,
-                isa: ISA,
-            };
-            for way in &ways {
-                let index = match way.names().1 {
-                    Mode::Streamed | Mode::MappedImage => 0,
-                    Mode::Repacked => 1,
-                    Mode::Mapped => 2,
-                };
-                let measured = way.measure(&settings)?;
-                load[index].push(measured.load_ms);
-                first[index].push(measured.first_ms);
+            if let Some(starts) = &starts {
+                starts.measure(threads, &mut load, &mut first)?;
             }
         }
         for (test, figures) in tests.iter().zip(&speeds) {
             text += &row(name, test.name, threads, figures, f64::max);
         }
-        let what = "first token of 512, ms";
-        text += &row(name, what, threads, &first, f64::min);
-        text += &row(name, "load to ready, packed, ms", threads, &load, f64::min);
+        if in_full {
+            let what = "first token of 512, ms";
+            text += &row(name, what, threads, &first, f64::min);
+            text += &row(name, "load to ready, packed, ms", threads, &load, f64::min);
+        }
     }
-    command::run_quietly(std::process::Command::new("rm").arg(image))?;
     Ok(text)
+}
+
+/// Whole runs of the three contestants, ours from a packed image, which goes with this.
+struct Starts {
+    ways: Vec<Way>,
+    image: PathBuf,
+}
+
+impl Starts {
+    /// Packs `model` with the build at `host`.
+    fn of(host: &Path, model: &Path) -> Result<Self> {
+        let peer = match ISA {
+            Some(_) => peer::ensure_avx2(peer::COMPLETION)?,
+            None => peer::ensure(peer::COMPLETION)?,
+        };
+        let image = way::pack(host, model)?;
+        let files = Files {
+            ours: host,
+            peer: Some(&peer),
+            model,
+            image: &image,
+        };
+        let mut ways = way::all(&files);
+        ways.retain(|way| way.names().1 != Mode::Streamed);
+        Ok(Starts { ways, image })
+    }
+
+    /// One run of each.
+    fn measure(&self, threads: usize, load: &mut Figures, first: &mut Figures) -> Result<()> {
+        let settings = Settings {
+            context: FIRST_TOKEN,
+            fill: true,
+            threads,
+            isa: ISA,
+        };
+        for way in &self.ways {
+            let index = match way.names().1 {
+                Mode::Streamed | Mode::MappedImage => 0,
+                Mode::Repacked => 1,
+                Mode::Mapped => 2,
+            };
+            let measured = way.measure(&settings)?;
+            load[index].push(measured.load_ms);
+            first[index].push(measured.first_ms);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Starts {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.image) {
+            eprintln!("bench: cannot remove {}: {error}", self.image.display());
+        }
+    }
 }
 
 /// A line of the table; `better` is the better of two figures.
