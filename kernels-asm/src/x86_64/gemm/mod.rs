@@ -102,6 +102,11 @@ impl Arguments {
         let mut results = Results([[0.0; ROWS]; TOKENS]);
         for first in (0..self.tokens).step_by(TOKENS) {
             let tokens = (self.tokens - first).min(TOKENS);
+            // A tile that is not full repeats the last vector; there are results for that.
+            let vectors: [*const u8; TOKENS] = core::array::from_fn(|token| {
+                let at = (first + token.min(tokens - 1)) * self.activation_stride;
+                self.activations.wrapping_add(at)
+            });
             for group in (0..self.groups).step_by(2) {
                 let results = &mut results.0[..tokens.next_multiple_of(TILE)];
                 results.fill([0.0; ROWS]);
@@ -112,7 +117,7 @@ impl Arguments {
                         self.unpack::<F, T>(&mut panel, group, record, records);
                         let next = self.behind::<F>(group, record);
                         self.multiply::<F, T, TILE>(
-                            &panel, results, first, tokens, record, records, next,
+                            &panel, results, &vectors, record, records, next,
                         );
                     }
                 }
@@ -158,36 +163,31 @@ impl Arguments {
         })
     }
 
-    /// Adds to the results of `tokens` vectors, from `first` on, a panel that starts at `record`,
-    /// and prefetches the one that starts at `next`.
+    /// Adds to the results of the vectors a panel that starts at `record`, and prefetches the one
+    /// that starts at `next`.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)] // inlined
     unsafe fn multiply<F: Format, T: Tier, const TILE: usize>(
         &self,
         panel: &Panel,
         results: &mut [[f32; ROWS]],
-        first: usize,
-        tokens: usize,
+        vectors: &[*const u8; TOKENS],
         record: usize,
         records: usize,
         next: [*const u8; 2],
     ) {
         let (tiles, _) = results.as_chunks_mut::<TILE>();
+        let (vectors, _) = vectors.as_chunks::<TILE>();
         let lines = (F::RECORDS * F::RECORD).div_ceil(LINE);
         let share = lines.div_ceil(tiles.len());
-        for (index, results) in tiles.iter_mut().enumerate() {
+        for (index, (results, x)) in tiles.iter_mut().zip(vectors).enumerate() {
             for line in share * index..lines.min(share * (index + 1)) {
                 for group in next {
                     // SAFETY: the features are the caller's promise.
                     unsafe { prefetch_line(group.wrapping_add(LINE * line)) };
                 }
             }
-            // A tile that is not full repeats the last vector; there are results for that.
-            let x: [*const u8; TILE] = core::array::from_fn(|t| {
-                let token = first + (index * TILE + t).min(tokens - 1);
-                let at = token * self.activation_stride + record * F::ACTIVATION;
-                self.activations.wrapping_add(at)
-            });
+            let x = x.map(|x| x.wrapping_add(record * F::ACTIVATION));
             // SAFETY: the caller's vectors and records.
             unsafe { tile::<F, T, TILE>(panel, records, x, results) };
         }
