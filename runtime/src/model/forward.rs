@@ -637,15 +637,19 @@ fn matmul<const N: usize>(
 }
 
 /// Rows that a member takes at a time: enough of them that claiming costs nothing, few enough that
-/// nobody is left waiting. Where several tokens are multiplied one by one, no more than stay in the
-/// cache; a kernel for several sees to that itself, and takes groups in pairs.
+/// nobody is left waiting. One token's weights come from memory, in streams that want some length.
+/// Where several tokens are multiplied one by one, no more than stay in the cache; a kernel for
+/// several sees to that itself, and takes groups in pairs.
 fn rows_per_claim(matrix: &Matrix<'_>, kernels: &Kernels, tokens: usize, members: usize) -> usize {
     let groups = matrix.rows.div_ceil(8);
-    let balanced = groups.div_ceil(if members == 1 { 1 } else { 4 * members });
+    let each = |claims| match members {
+        1 => groups,
+        _ => groups.div_ceil(claims * members),
+    };
     let groups = match (tokens, kernels.gemm_kernel(matrix.format)) {
-        (..=1, _) => balanced,
-        (_, Some(_)) => balanced.next_multiple_of(2),
-        (_, None) => balanced.min(CACHE_BLOCK_BYTES / matrix.format.group_bytes(matrix.columns)),
+        (..=1, _) => each(4),
+        (_, Some(_)) => each(12).next_multiple_of(2),
+        (_, None) => each(4).min(CACHE_BLOCK_BYTES / matrix.format.group_bytes(matrix.columns)),
     };
     8 * groups.max(1)
 }

@@ -25,6 +25,7 @@ mod rows;
 mod tier;
 
 use super::prefetch_line;
+use core::mem::MaybeUninit;
 use panel::{Half, Panel, ROWS};
 use q4_0::Q4_0;
 use q4_1::Q4_1;
@@ -98,8 +99,10 @@ impl Arguments {
     #[inline(always)]
     unsafe fn run<F: Format, T: Tier, const TILE: usize>(self) {
         const { assert!(TOKENS.is_multiple_of(TILE)) };
-        let mut panel = Panel::new();
-        let mut results = Results([[0.0; ROWS]; TOKENS]);
+        let (mut panel, mut results) = (MaybeUninit::zeroed(), MaybeUninit::zeroed());
+        // SAFETY: zeros are numbers. Made where they stay: as values they would be copied there.
+        let (panel, results): (&mut Panel, &mut Results) =
+            unsafe { (panel.assume_init_mut(), results.assume_init_mut()) };
         for first in (0..self.tokens).step_by(TOKENS) {
             let tokens = (self.tokens - first).min(TOKENS);
             // A tile that is not full repeats the last vector; there are results for that.
@@ -114,10 +117,10 @@ impl Arguments {
                     let records = (self.records - record).min(F::RECORDS);
                     // SAFETY: the group, the records and the vectors are among the caller's.
                     unsafe {
-                        self.unpack::<F, T>(&mut panel, group, record, records);
+                        self.unpack::<F, T>(panel, group, record, records);
                         let next = self.behind::<F>(group, record);
                         self.multiply::<F, T, TILE>(
-                            &panel, results, &vectors, record, records, next,
+                            panel, results, &vectors, record, records, next,
                         );
                     }
                 }

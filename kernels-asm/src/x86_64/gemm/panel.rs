@@ -23,18 +23,6 @@ pub(super) struct Panel {
     pub m: [[f32; ROWS]; 8],
 }
 
-impl Panel {
-    pub(super) fn new() -> Self {
-        Self {
-            quants: [[0; 64]; 64],
-            scales: [[0; 64]; 16],
-            pairs: [[0; 64]; 8],
-            d: [[0.0; ROWS]; 8],
-            m: [[0.0; ROWS]; 8],
-        }
-    }
-}
-
 /// The place of one record of one group in a panel.
 pub(super) struct Half<'a> {
     panel: &'a mut Panel,
