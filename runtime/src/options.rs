@@ -78,6 +78,8 @@ pub struct Options {
     pub mlock: bool,
     pub prefault: bool,
     pub check_tensors: bool,
+    /// Asked for or not; a console has it unless told otherwise.
+    pub sandbox: Option<bool>,
     pub isa: Option<Isa>,
     pub kernels: Vec<(WeightFormat, &'static str), { WeightFormat::ALL.len() }>,
     pub profile: bool,
@@ -127,6 +129,7 @@ impl Default for Options {
             mlock: false,
             prefault: false,
             check_tensors: false,
+            sandbox: None,
             isa: None,
             kernels: Vec::new(),
             profile: false,
@@ -291,6 +294,8 @@ machine
   --mlock                 keep weights, KV cache and scratch resident
   --prefault              packed image: read all weights before the first token
   --check-tensors         packed image: compare every tensor with its checksum
+  --sandbox, --no-sandbox give up, once loaded, all that decoding does not need
+                          (as a console does unless told not to)
   --isa NAME              strongest instruction set to use (reference, avx2, neon, dotprod, ...)
   --kernel FORMAT=NAME    kernel of a weight format
 output
@@ -557,6 +562,8 @@ impl Options {
             "--mlock" => self.mlock = true,
             "--prefault" => self.prefault = true,
             "--check-tensors" => self.check_tensors = true,
+            "--sandbox" => self.sandbox = Some(true),
+            "--no-sandbox" => self.sandbox = Some(false),
             "--isa" => {
                 self.isa = Some(flag.parse("an instruction set of --help", Isa::from_name)?);
             }

@@ -22,6 +22,7 @@ use crate::profile::Profile;
 use crate::progress::Progress;
 use crate::prompt;
 use crate::sampler::Sampler;
+use crate::sys::sandbox::{self, Opens};
 use crate::sys::{self, Fd, THREADS_MAX, Team};
 use crate::tokenizer::{Extent, Tokenizer};
 use crate::trace::{ChromeTrace, Phase, Trace, TraceSink};
@@ -475,6 +476,7 @@ pub fn start_engine<'m>(
     trace: Trace<'m>,
 ) -> Result<Engine<'m>, Error> {
     let (config, request) = (setup.config, setup.request);
+    let sandbox = Sandbox::begin(options, log);
     let mut team = Team::start(&setup.cpus(), stacks).map_err(Error::System)?;
     trace.team(team.len());
     let _phase = trace.phase(Phase::Load);
@@ -483,6 +485,7 @@ pub fn start_engine<'m>(
         None => stream(setup, model, &mut team, forward, log)?,
     };
     let rope = RopeTables::new(model, &config, request.context, weights.rope_divisors)?;
+    sandbox.close(log);
     Ok(Engine {
         config,
         weights,
@@ -500,6 +503,46 @@ pub fn start_engine<'m>(
         trace,
         notify: setup.notify,
     })
+}
+
+/// What is given up, in its two steps, if it is asked for. A kernel that cannot do one is told of,
+/// and the other one still counts.
+struct Sandbox {
+    opens: Option<Opens>,
+    landlock: u32,
+}
+
+impl Sandbox {
+    /// Before there are threads, and after all files were opened.
+    fn begin(options: &Options, log: &Log) -> Self {
+        let console = options.console.as_ref();
+        let opens = match console {
+            _ if !options.sandbox.unwrap_or(console.is_some()) => None,
+            Some(spec) if spec.terminal.is_some() => Some(Opens::Terminals),
+            _ => Some(Opens::Nothing),
+        };
+        let landlock = opens.map_or(Ok(0), sandbox::close_files);
+        let landlock = landlock.unwrap_or_else(|errno| {
+            log.warning(format_args!("no Landlock for the sandbox: {errno}"));
+            0
+        });
+        Sandbox { opens, landlock }
+    }
+
+    /// When all is loaded.
+    fn close(self, log: &Log) {
+        let Some(opens) = self.opens else { return };
+        let seccomp = sandbox::refuse_calls(opens);
+        if let Err(errno) = seccomp {
+            log.warning(format_args!("no seccomp for the sandbox: {errno}"));
+        }
+        event!(
+            log,
+            "sandbox",
+            text seccomp = if seccomp.is_ok() { "yes" } else { "no" },
+            number landlock = self.landlock.into(),
+        );
+    }
 }
 
 /// Reads a GGUF file and packs its weights into the arena.

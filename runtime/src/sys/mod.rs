@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // foreign calls
 
 mod first;
+pub mod sandbox;
 mod socket;
 mod team;
 mod terminal;
