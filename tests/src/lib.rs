@@ -8,6 +8,7 @@ pub mod memory;
 pub mod mixed_model;
 pub mod random_text;
 pub mod seeded_model;
+pub mod targets;
 pub mod vocabulary;
 pub mod watched;
 

@@ -524,54 +524,6 @@ fn the_largest_header_takes_no_time() {
     assert!(checked < Duration::from_secs(1), "{checked:?}");
 }
 
-#[test]
-fn no_mutation_panics() {
-    let original = valid();
-    let header = Gguf::check(&original)
-        .map(|gguf| gguf.header().len())
-        .unwrap();
-    // A linear congruential generator: the same 20 000 files in every run.
-    let mut state = 1u64;
-    let mut random = move |below: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 33) as usize % below
-    };
-    let extremes = [
-        0,
-        1,
-        u64::MAX,
-        1 << 63,
-        (1 << 63) - 1,
-        1 << 32,
-        u32::MAX.into(),
-        1 << 31,
-    ];
-    let mut refused = 0;
-    for _ in 0..20_000 {
-        let mut file = original.clone();
-        let at = random(header);
-        match random(3) {
-            0 => file[at] = random(256) as u8,
-            1 => file[at] ^= 1 << random(8),
-            _ => {
-                let value = extremes[random(extremes.len())].to_le_bytes();
-                let width = [2, 4, 8][random(3)].min(header - at);
-                file[at..at + width].copy_from_slice(&value[..width]);
-            }
-        }
-        match Gguf::check(&file) {
-            Ok(gguf) => read_whole(&gguf, file.len()),
-            Err(error) => {
-                assert!(!error.to_string().is_empty());
-                refused += 1;
-            }
-        }
-    }
-    assert!(refused > 5_000, "only {refused} files were refused");
-}
-
 /// Reads whatever a checked file has, as what it may be.
 fn read_whole(gguf: &Gguf<'_>, file_bytes: usize) {
     for key in [

@@ -3,18 +3,13 @@
 
 use kernels_asm::format::{LAYOUT, WeightFormat};
 use kernels_asm::pack::pack_group;
-use runtime::arena;
-use runtime::image::{Image, ImageError, Mapped, VERSION};
-use runtime::model::weights::Sizes;
-use runtime::model::{Config, Weights};
-use runtime::sys::Fd;
+use runtime::image::{ImageError, VERSION};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use tests::memory::Block;
+use tests::targets::{seal, use_header};
 use tests::{Output, mixed_model, model, run_arm64, run_host};
-use xxhash_rust::xxh64::xxh64;
 
 fn scratch(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("packed-{name}"));
@@ -369,73 +364,6 @@ fn bar_is_gone_before_an_error_is_told() {
     let (before, error) = shown.split_once("rushlight error").expect("an error");
     assert!(error.contains("code=130"), "{shown}");
     assert!(before.ends_with("\r\x1b[K"), "{before:?}");
-}
-
-/// Makes the checksum of a header right.
-fn seal(bytes: &mut [u8]) {
-    let table_end = 64 + 32 * u32::from_le_bytes(bytes[40..44].try_into().expect("4")) as usize;
-    let header_bytes = u32::from_le_bytes(bytes[44..48].try_into().expect("4 bytes")) as usize;
-    let Some(rest) = bytes.get(64..table_end + header_bytes) else {
-        return;
-    };
-    let covered = [&bytes[..56], rest].concat();
-    let sum = xxh64(&covered, 0);
-    bytes[56..64].copy_from_slice(&sum.to_le_bytes());
-}
-
-/// Everything that a run does with a header, short of computing.
-fn use_header(bytes: &[u8]) -> Option<usize> {
-    let image = Image::check(bytes).ok()?;
-    let gguf = image.gguf().ok()?;
-    let config = Config::read(&gguf).ok()?;
-    let mut sizes = Sizes::default();
-    Weights::gather(&gguf, &config, &mut sizes).ok()?;
-    let mut block = Block::new(sizes.vectors.min(1 << 20));
-    let (model, ..) = arena::split(block.bytes(), sizes.vectors, 0).ok()?;
-    let model = model.open_once();
-    let file = Fd::NONE;
-    let mut mapped = Mapped {
-        image,
-        file,
-        model: &model,
-    };
-    let weights = Weights::gather(&gguf, &config, &mut mapped).ok()?;
-    Some(weights.step_bytes())
-}
-
-#[test]
-fn no_mutation_of_a_sealed_header_panics() {
-    let (_, image) = mixed("mutated");
-    let whole = fs::read(&image).expect("an image");
-    let step_bytes = use_header(&whole).expect("a whole image");
-    let table_end = 64 + 32 * u32::from_le_bytes(whole[40..44].try_into().expect("4")) as usize;
-    // A linear congruential generator: the same files in every run.
-    let mut state = 1u64;
-    let mut random = move |below: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 33) as usize % below
-    };
-    let mut survivors = 0;
-    for _ in 0..20_000 {
-        let mut bytes = whole.clone();
-        for _ in 0..1 + random(3) {
-            // The table is small and every field counts: half of the changes go there.
-            let end = if random(2) == 0 { table_end } else { 12_000 };
-            let at = 8 + random(end - 8);
-            bytes[at] = match random(4) {
-                0 => 0xff,
-                1 => bytes[at] ^ 1 << random(8),
-                2 => bytes[at].wrapping_add(1),
-                _ => random(256) as u8,
-            };
-        }
-        seal(&mut bytes);
-        survivors += usize::from(use_header(&bytes).is_some_and(|bytes| bytes == step_bytes));
-    }
-    // Some changes do no harm (a hash, the text of a token); most do.
-    assert!((1_000..15_000).contains(&survivors), "{survivors}");
 }
 
 #[test]

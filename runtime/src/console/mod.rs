@@ -14,7 +14,8 @@ mod line;
 mod port;
 mod spec;
 
-pub use line::LINE_BYTES;
+pub use framed::{FrameError, Id, Request};
+pub use line::{LINE_BYTES, Line, Typed};
 pub use spec::{BaudRates, Spec, SpecError};
 
 use crate::arena::rounded;
@@ -29,9 +30,7 @@ use crate::session::{self, Machine, Memory, Setup};
 use crate::tokenizer::STOPS_MAX;
 use crate::trace::{Phase, Trace};
 use core::fmt::{self, Write};
-use framed::{Id, Request};
 use heapless::{String, Vec};
-use line::{Line, Typed};
 use port::{INTERRUPT, Input, Port};
 
 /// Bytes of a message that are shown.
