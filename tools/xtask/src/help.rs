@@ -28,6 +28,7 @@ usage: cargo xtask COMMAND
   ci             test, then demo
   cycles         time the 64-bit Arm kernels by a model of the Cortex-A55; check their budgets
   counts [FLAGS] count instructions for each token, hold them to budgets; `--against llama.cpp`
+  fuzz [FLAGS]   look for input that breaks a reader of files, texts or lines; `--minutes N`
   kernelcheck .. every kernel against its reference, here and on emulated Arm cores; `--long`
   bench [FLAGS]  measure decoding and prefill; `--against llama.cpp` builds that and takes turns
   gemv [FLAGS]   time single products; `--against llama.cpp` has ggml's take turns with ours

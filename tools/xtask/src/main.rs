@@ -19,6 +19,7 @@ mod emulator;
 mod exit;
 mod fetch;
 mod flags;
+mod fuzz;
 mod gemv;
 mod help;
 mod image;
@@ -69,6 +70,7 @@ fn dispatch(arguments: &[&str]) -> Result<()> {
         ["ci"] => ci::run(),
         ["counts", flags @ ..] => counts::run(flags),
         ["cycles"] => cycles::run(),
+        ["fuzz", flags @ ..] => fuzz::run(flags),
         ["kernelcheck", flags @ ..] => kernelcheck::run(flags),
         ["bench", flags @ ..] => bench::run(flags),
         ["gemv", flags @ ..] => gemv::run(flags),
