@@ -98,6 +98,16 @@ impl Keys<'_, '_> {
         }
     }
 
+    /// Tokens that the model was trained for: a file may say any number, nothing is sized by it.
+    fn context_length(&self) -> Result<usize, ConfigError> {
+        const KEY: &str = "context_length";
+        match self.number(KEY)? {
+            Some(0) => Err(self.bad(KEY, 0u32)),
+            Some(found) => Ok(found as usize),
+            None => Err(self.missing(KEY)),
+        }
+    }
+
     fn positive(&self, name: &'static str, default: Option<f32>) -> Result<f32, ConfigError> {
         match self.float(name)? {
             Some(found) if found > 0.0 && found.is_finite() => Ok(found),
@@ -161,7 +171,7 @@ impl Config {
             kv_heads,
             head_dim,
             vocabulary: read_vocabulary(&keys)?,
-            context_max: keys.dimension("context_length", None)?,
+            context_max: keys.context_length()?,
             norm_epsilon: keys.positive("attention.layer_norm_rms_epsilon", None)?,
             rope,
             local_rope,
@@ -275,7 +285,7 @@ fn read_yarn(keys: &Keys<'_, '_>, factor: f32) -> Result<Yarn, ConfigError> {
             return Err(keys.bad(name, found));
         }
     }
-    let trained = keys.dimension("context_length", None)?;
+    let trained = keys.context_length()?;
     Ok(Yarn {
         factor,
         context: keys.dimension("rope.scaling.original_context_length", Some(trained))?,
