@@ -320,7 +320,7 @@ bench, as llama-bench: a row on stdout for each test, loading excluded
 
 exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable or writable,
 5 malformed or unsupported model, 6 does not fit, 7 prompt longer than the context,
-8 output closed, 9 NaN or Inf in logits, 130 SIGINT, 143 SIGTERM
+8 output closed, 9 NaN or Inf in logits, 129 SIGHUP, 130 SIGINT, 143 SIGTERM
 ";
 
 /// No number of tokens is greater.

@@ -56,6 +56,7 @@ impl Text {
                 Ok(0) => return Ok(()),
                 Ok(count) => self.len += count,
                 Err(Errno::INTERRUPTED) => {}
+                Err(Errno::WOULD_BLOCK) => file.wait_to_read(),
                 Err(errno) => return Err(Error::File { path, errno }),
             }
         }

@@ -411,3 +411,85 @@ fn plan_counts_the_prompt_that_is_named() {
     let line = text.lines().find(|line| line.starts_with("prompt"));
     assert!(line.expect("a line").ends_with(" 5000"), "{text}");
 }
+
+#[test]
+fn hangup_ends_a_run_unless_it_is_to_be_ignored() {
+    let model = model("smollm2").to_str().expect("UTF-8").to_owned();
+    let hang_up = |program: &str| {
+        let mut child = Command::new(program)
+            .arg(HOST.linked())
+            .args(["-m", &model, "--raw", "-p", "Once", "-n", "300", "--ignore-eos"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut first = [0];
+        let mut stdout = child.stdout.take().expect("piped");
+        stdout.read_exact(&mut first).expect("some text");
+        let kill = Command::new("kill")
+            .args(["-HUP", &child.id().to_string()])
+            .status();
+        assert!(kill.expect("kill runs").success());
+        std::io::copy(&mut stdout, &mut std::io::sink()).expect("the rest");
+        let output = child.wait_with_output().expect("it ends");
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), log)
+    };
+    let (code, log) = hang_up("env");
+    assert_eq!(code, Some(129), "{log}");
+    assert!(log.trim_end().ends_with("finish=cancel"), "{log}");
+    let (code, log) = hang_up("nohup");
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.trim_end().ends_with("finish=length"), "{log}");
+}
+
+#[test]
+fn streams_that_wait_for_nothing_are_waited_for() {
+    use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+    use std::fs::File;
+    use std::io::Write;
+    use std::thread;
+
+    let whole = run_host(&["--help"], b"").stdout;
+    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).expect("a pipe");
+    fcntl_setpipe_size(&writer, 4096).expect("a small one");
+    assert!(whole.len() > 4096, "it does not fit at once");
+    let mut help = Command::new(HOST.linked())
+        .arg("--help")
+        .stdout(writer)
+        .spawn()
+        .expect("it starts");
+    let mut shown = Vec::new();
+    while help.try_wait().expect("a child").is_none() {
+        thread::sleep(Duration::from_millis(50)); // a slow reader
+        let mut part = [0; 1000];
+        if let Ok(count) = rustix::io::read(&reader, &mut part) {
+            shown.extend(&part[..count]);
+        }
+    }
+    let mut part = [0; 1000];
+    while let Ok(count @ 1..) = rustix::io::read(&reader, &mut part) {
+        shown.extend(&part[..count]);
+    }
+    assert!(help.wait().expect("it ends").success());
+    assert!(shown == whole);
+
+    let model = scratch("slow.gguf", &mixed_model::gguf(9));
+    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).expect("a pipe");
+    let run = Command::new(HOST.linked())
+        .args(["-m", &model, "--raw", "-n", "1", "--ignore-eos"])
+        .stdin(reader)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    thread::sleep(Duration::from_millis(200)); // nothing is there yet
+    let mut writer = File::from(writer);
+    writer.write_all(b"Once").expect("it is read");
+    drop(writer);
+    let output = run.wait_with_output().expect("it ends");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    assert!(log.contains(" prefill_tokens=4 "), "{log}");
+}

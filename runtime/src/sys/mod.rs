@@ -209,6 +209,23 @@ impl Fd {
         check(unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) })
     }
 
+    /// Waits for something to read.
+    pub fn wait_to_read(self) {
+        self.wait_for(libc::POLLIN);
+    }
+
+    /// Waits, where whoever shares a stream has set it to wait for nothing. Returns early when a
+    /// signal arrives.
+    fn wait_for(self, events: libc::c_short) {
+        let mut one = libc::pollfd {
+            fd: self.0,
+            events,
+            revents: 0,
+        };
+        // SAFETY: the kernel reads and writes one structure. What went wrong, the next call says.
+        unsafe { libc::poll(&raw mut one, 1, -1) };
+    }
+
     /// Writes all of it.
     ///
     /// # Errors
@@ -217,6 +234,10 @@ impl Fd {
         while !bytes.is_empty() {
             match self.write(bytes) {
                 Ok(count) => bytes = &bytes[count..],
+                Err(Errno::WOULD_BLOCK) if pending_signal().is_none() => {
+                    self.wait_for(libc::POLLOUT);
+                }
+                Err(Errno::WOULD_BLOCK) => return Err(Errno::INTERRUPTED),
                 Err(Errno::INTERRUPTED) if pending_signal().is_none() => {}
                 Err(errno) => return Err(errno),
             }
@@ -416,6 +437,16 @@ fn handle(signal: c_int, handler: libc::sighandler_t) {
     }
 }
 
+/// Whether whoever started the program wants it to ignore a signal.
+fn is_ignored(signal: c_int) -> bool {
+    let mut action = core::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: nothing is set; `action` has room for what is, and all-zero is a valid sigaction.
+    unsafe {
+        libc::sigaction(signal, core::ptr::null(), action.as_mut_ptr());
+        action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// Nanoseconds of the monotonic clock.
 pub fn now() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
@@ -570,17 +601,20 @@ extern "C" fn on_signal(signal: c_int) {
     SIGNAL.store(signal, Ordering::Relaxed);
 }
 
-/// From now on SIGINT and SIGTERM are only noted, for [`pending_signal`]; a closed pipe and a file
-/// that may not grow are errors of the write.
+/// From now on SIGINT, SIGTERM and, unless it is ignored as under nohup, SIGHUP are only noted, for
+/// [`pending_signal`]; a closed pipe and a file that may not grow are errors of the write.
 pub fn catch_signals() {
     let noted = on_signal as *const () as libc::sighandler_t;
     handle(libc::SIGINT, noted);
     handle(libc::SIGTERM, noted);
+    if !is_ignored(libc::SIGHUP) {
+        handle(libc::SIGHUP, noted);
+    }
     handle(libc::SIGPIPE, libc::SIG_IGN);
     handle(libc::SIGXFSZ, libc::SIG_IGN);
 }
 
-/// The exit code that a caught signal asks for: 130 for SIGINT, 143 for SIGTERM.
+/// The exit code that a caught signal asks for: 129 for SIGHUP, 130 for SIGINT, 143 for SIGTERM.
 pub fn pending_signal() -> Option<u8> {
     match SIGNAL.load(Ordering::Relaxed) {
         0 => None,
