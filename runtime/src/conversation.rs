@@ -94,7 +94,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
     /// Answers what is asked.
     ///
     /// # Errors
-    /// The reader is gone, or a logit is no number.
+    /// The reader is gone, or a logit is no number; then the tensor that is to blame is looked for.
     pub fn answer(
         &mut self,
         setup: &Setup<'_>,
@@ -128,6 +128,10 @@ impl<'m, 'k> Conversation<'m, 'k> {
             times: Times::default(),
             mark: Mark::default(),
         };
-        generator.run(prompt_len, &mut self.forward)
+        let ended = generator.run(prompt_len, &mut self.forward);
+        if let Err(Error::Sampler(SamplerError::NotFinite { .. })) = ended {
+            session::check_finite(&mut engine.weights, setup)?;
+        }
+        ended
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::arena::ArenaError;
 use crate::chat::ChatError;
-use crate::gguf::GgufError;
+use crate::gguf::{GgufError, Name};
 use crate::init::BootError;
 use crate::kv::KvError;
 use crate::load::LoadError;
@@ -95,6 +95,11 @@ pub enum Error {
     Output(Errno),
     /// No token could be chosen.
     Sampler(SamplerError),
+    /// A tensor has a weight that is infinite or no number.
+    WeightNotFinite {
+        /// Which.
+        tensor: Name,
+    },
     /// A signal ended the run; with the exit code that it asks for.
     Cancelled(u8),
     /// The kernel does not give the memory that was planned.
@@ -146,7 +151,7 @@ impl Error {
             DoesNotFit(_) | Memory { .. } | Lock(_) => 6,
             PromptTooLong { .. } | PromptTooLarge { .. } => 7,
             Output(_) => 8,
-            Sampler(SamplerError::NotFinite { .. }) => 9,
+            Sampler(SamplerError::NotFinite { .. }) | WeightNotFinite { .. } => 9,
             Sampler(SamplerError::BadSetting { .. }) => 2,
             Sampler(_) => 1,
         }
@@ -184,6 +189,9 @@ impl fmt::Display for Error {
             Config(error) | Load(LoadError::Config(error)) => error.fmt(f),
             Load(LoadError::Image(error)) => error.fmt(f),
             Load(LoadError::Write { errno }) => write!(f, "packed image: {errno}"),
+            WeightNotFinite { tensor } => {
+                write!(f, "tensor {tensor} has a weight that is infinite or no number")
+            }
             Kv(error) => error.fmt(f),
             Tokenizer(error) => error.fmt(f),
             Chat(error) => error.fmt(f),

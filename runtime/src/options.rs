@@ -293,7 +293,8 @@ machine
   --force                 run even if the plan exceeds the budget
   --mlock                 keep weights, KV cache and scratch resident
   --prefault              packed image: read all weights before the first token
-  --check-tensors         packed image: compare every tensor with its checksum
+  --check-tensors         look for weights that are no numbers; in a packed image,
+                          compare every tensor with its checksum
   --sandbox, --no-sandbox give up, once loaded, all that decoding does not need
                           (as a console does unless told not to)
   --isa NAME              strongest instruction set to use (reference, avx2, neon, dotprod, ...)

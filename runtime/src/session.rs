@@ -480,10 +480,13 @@ pub fn start_engine<'m>(
     let mut team = Team::start(&setup.cpus(), stacks).map_err(Error::System)?;
     trace.team(team.len());
     let _phase = trace.phase(Phase::Load);
-    let weights = match setup.model.image {
+    let mut weights = match setup.model.image {
         Some(image) => map(setup, image, options, model, log)?,
         None => stream(setup, model, &mut team, forward, log)?,
     };
+    if options.check_tensors {
+        check_finite(&mut weights, setup)?;
+    }
     let rope = RopeTables::new(model, &config, request.context, weights.rope_divisors)?;
     sandbox.close(log);
     Ok(Engine {
@@ -503,6 +506,17 @@ pub fn start_engine<'m>(
         trace,
         notify: setup.notify,
     })
+}
+
+/// Sees to it that every weight is a number.
+///
+/// # Errors
+/// One is not: its tensor.
+pub fn check_finite<'m>(weights: &mut Weights<'m>, setup: &Setup<'m>) -> Result<(), Error> {
+    match weights.not_finite(&setup.model.gguf)? {
+        Some(tensor) => Err(Error::WeightNotFinite { tensor }),
+        None => Ok(()),
+    }
 }
 
 /// What is given up, in its two steps, if it is asked for. A kernel that cannot do one is told of,

@@ -85,9 +85,40 @@ fn logit_that_is_no_number_ends_with_code_9() {
     let model = scratch("nan.gguf", &bytes);
     let output = run(&model, "nan", &[]);
     assert_eq!(output.code, 9, "{}", output.stderr);
+    let words = "tensor output.weight has a weight that is infinite or no number";
+    assert!(output.stderr.contains(words), "{}", output.stderr);
+    assert!(output.stderr.contains("rushlight load "), "{}", output.stderr);
+    let output = run(&model, "nan", &["--check-tensors", "-n", "0"]);
+    assert_eq!(output.code, 9, "{}", output.stderr);
+    assert!(output.stderr.contains(words), "{}", output.stderr);
     let logits = scratch("nan.f32", b"");
     let output = run(&model, "nan-rows", &["-n", "0", "--logits", &logits]);
     assert_eq!(output.code, 9, "{}", output.stderr);
+}
+
+#[test]
+fn weight_that_is_no_number_is_found_before_it_is_used_in_every_kind_of_tensor() {
+    let whole = mixed_model::gguf(13);
+    let gguf = Gguf::check(&whole).expect("a model");
+    for (tensor, at, value) in [
+        ("token_embd.weight", 34 * 8 * 200, &0x7c00u16.to_le_bytes()[..]), // stays in the file
+        ("blk.0.ffn_up.weight", 22 * 100, &0x7e00u16.to_le_bytes()),
+        ("blk.1.ffn_norm.weight", 4 * 7, &f32::NEG_INFINITY.to_le_bytes()),
+        ("blk.2.attn_v.weight", 4 * 1000, &f32::NAN.to_le_bytes()),
+    ] {
+        let found = gguf.tensor(tensor).expect("the tensor is there");
+        let at = gguf.file_offset(&found) as usize + at;
+        let mut bytes = whole.clone();
+        bytes[at..at + value.len()].copy_from_slice(value);
+        let name = format!("finite-{tensor}");
+        let model = scratch(&format!("{name}.gguf"), &bytes);
+        let output = run(&model, &name, &["--check-tensors", "-n", "0"]);
+        assert_eq!(output.code, 9, "{tensor}: {}", output.stderr);
+        let words = format!("tensor {tensor} has a weight");
+        assert!(output.stderr.contains(&words), "{tensor}: {}", output.stderr);
+    }
+    let model = scratch("finite.gguf", &whole);
+    assert_eq!(run(&model, "finite", &["--check-tensors", "-n", "0"]).code, 0);
 }
 
 #[test]

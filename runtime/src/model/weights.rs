@@ -46,6 +46,12 @@ impl<'m> Matrix<'m> {
         self.format.packed_bytes(self.rows, self.columns)
     }
 
+    /// Whether no weight is infinite or no number.
+    fn is_finite(&self) -> bool {
+        let mut records = self.packed.chunks_exact(self.format.record_bytes());
+        records.all(|record| is_record_finite(self.format, record))
+    }
+
     /// The packed bytes of `len` rows from `start`, both multiples of eight.
     pub fn row_range(&self, start: usize, len: usize) -> &'m [u8] {
         let group_bytes = self.format.group_bytes(self.columns);
@@ -94,7 +100,42 @@ pub struct FileRows {
     pub columns: usize,
 }
 
+/// Weights of a row of a record at most, and bytes of a block of a file, and of a packed record.
+const BLOCK_LEN_MAX: usize = 256;
+const BLOCK_BYTES_MAX: usize = 4 * BLOCK_LEN_MAX;
+const RECORD_BYTES_MAX: usize = 8 * BLOCK_BYTES_MAX;
+
+/// Whether no weight of eight rows of a block is infinite or no number.
+fn is_record_finite(format: WeightFormat, record: &[u8]) -> bool {
+    let mut floats = [0.0; BLOCK_LEN_MAX];
+    let floats = &mut floats[..format.block_len()];
+    (0..8).all(|row| {
+        unpack_row(format, record, row, format.block_len(), floats);
+        floats.iter().all(|float| float.is_finite())
+    })
+}
+
 impl FileRows {
+    /// Whether no weight of the first `count` rows is infinite or no number.
+    fn is_finite(&self, count: u64) -> Result<bool, LoadError> {
+        let format = self.format;
+        let (mut raw, mut record) = ([0; BLOCK_BYTES_MAX], [0; RECORD_BYTES_MAX]);
+        let raw = &mut raw[..format.row_bytes(format.block_len())];
+        let record = &mut record[..format.record_bytes()];
+        let bytes = count * format.row_bytes(self.columns) as u64;
+        for at in (0..bytes).step_by(raw.len()) {
+            let read = self.file.read_exact_at(raw, self.offset + at);
+            read.map_err(|errno| LoadError::of_read(EMBEDDING, errno))?;
+            let mut rows = [None; 8];
+            rows[0] = Some(&*raw);
+            pack_group(format, rows, format.block_len(), record);
+            if !is_record_finite(format, record) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Row `index` as floats. `raw` has the bytes of a row, `packed` those of a group.
     ///
     /// Goes the way of every other weight, through the packed layout, so the values are the same.
@@ -388,6 +429,25 @@ impl<'m> Weights<'m> {
             }
         }
         Ok(weights)
+    }
+
+    /// The first tensor of the file with a weight that is infinite or no number, if there is one.
+    ///
+    /// # Errors
+    /// Rows that stay in the file cannot be read.
+    pub fn not_finite(&mut self, gguf: &Gguf<'m>) -> Result<Option<Name>, LoadError> {
+        for tensor in gguf.tensors() {
+            let is_finite = match self.slot(tensor.name) {
+                Some(Slot::Matrix(matrix)) => matrix.is_finite(),
+                Some(Slot::Rows(rows)) => rows.is_finite(tensor.shape[1])?,
+                Some(Slot::Vector(vector)) => vector.iter().all(|number| number.is_finite()),
+                None => true, // nothing uses it
+            };
+            if !is_finite {
+                return Ok(Some(Name::new(tensor.name)));
+            }
+        }
+        Ok(None)
     }
 
     /// The place of a tensor.
