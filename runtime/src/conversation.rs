@@ -8,7 +8,8 @@ use crate::kv::KvCache;
 use crate::log::Log;
 use crate::model::Engine;
 use crate::options::Options;
-use crate::session::Setup;
+use crate::sampler::SamplerError;
+use crate::session::{self, Setup};
 use crate::tokenizer::Tokenizer;
 use crate::trace::{Phase, Trace};
 
