@@ -80,6 +80,7 @@ fn command(machine: &Machine<'_>, options: &Options, log: &mut Log) -> Result<u8
     log.quiet = options.quiet;
     if let Some(path) = options.log_file {
         log.fd = Fd::create(path).map_err(|errno| Error::File { path, errno })?;
+        sys::explain_bus_errors_in(log.fd);
     }
     log.open();
     match options.command {

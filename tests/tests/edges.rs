@@ -398,7 +398,10 @@ fn file_that_shrinks_under_a_run_is_explained() {
 }
 
 fn shrink_under_a_run(model: &str) {
+    let log = format!("{model}.log");
     let run = [
+        "--log-file",
+        &log,
         "--raw",
         "-p",
         "abc",
@@ -427,7 +430,8 @@ fn shrink_under_a_run(model: &str) {
     file.set_len(0).expect("it shrinks");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(5));
-    let logs = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(output.stderr.is_empty());
+    let logs = fs::read_to_string(&log).expect("a log");
     assert!(logs.contains("became shorter while it was read"), "{logs}");
     assert!(logs.ends_with("code=5 finish=error\n"), "{logs}");
 }

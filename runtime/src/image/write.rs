@@ -16,7 +16,7 @@ use crate::model::{Config, Matrix, Weights};
 use crate::model_file::ModelFile;
 use crate::options::UsageError;
 use crate::progress::Progress;
-use crate::sys::{self, Errno, Fd, FileKind, STACK_BYTES, Team};
+use crate::sys::{self, Errno, Fd, FileKind, HalfFile, STACK_BYTES, Team};
 use core::ffi::CStr;
 use heapless::Vec;
 use kernels_asm::format::LAYOUT;
@@ -40,6 +40,7 @@ pub fn pack(model: &ModelFile, path: &'static CStr, cpus: &[u32], log: &Log) -> 
     Weights::gather(&model.gguf, &config, &mut sizes)?;
     let needs = Parts::new(&sizes, model.gguf.header()).end;
     let target = Target::create(path, model.file, needs)?;
+    let _half_file = target.temporary().map(HalfFile::new); // the model may become shorter
     let written = write(model, &config, &sizes, target.file, cpus, log);
     let written = written.map_err(|error| match error {
         Error::Load(LoadError::Write { errno }) => {
@@ -116,7 +117,11 @@ impl Target {
         self.file.sync().map_err(failed)?;
         check_signal()?; // slow storage may take a minute for what it was given
         match self.temporary() {
-            Some(temporary) => sys::rename(temporary, path).map_err(failed),
+            Some(temporary) => {
+                sys::rename(temporary, path).map_err(failed)?;
+                sync_folder(path);
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -125,6 +130,22 @@ impl Target {
         if let Some(temporary) = self.temporary() {
             let _ = sys::remove(temporary); // the error that led here is the one to tell
         }
+    }
+}
+
+/// Waits until the folder of `path` is on the storage, so that a power cut leaves the new name there.
+/// Not every file system can.
+fn sync_folder(path: &CStr) {
+    let bytes = path.to_bytes();
+    let folder = match bytes.iter().rposition(|&byte| byte == b'/') {
+        Some(slash) => &bytes[..=slash],
+        None => b".",
+    };
+    let mut name = Vec::<u8, PATH_BYTES>::new();
+    let is_name = name.extend_from_slice(folder).is_ok() && name.push(0).is_ok();
+    let folder = CStr::from_bytes_until_nul(&name).ok().filter(|_| is_name);
+    if let Some(folder) = folder.and_then(|folder| Fd::open(folder).ok()) {
+        let _ = folder.sync();
     }
 }
 

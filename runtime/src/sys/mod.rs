@@ -402,19 +402,50 @@ pub fn fill_standard_streams() {
     }
 }
 
-/// What [`on_bus_error`] writes.
+/// What [`on_bus_error`] writes, and where to.
 static BUS_ERROR: AtomicPtr<&'static str> = AtomicPtr::new(core::ptr::null_mut());
+static BUS_ERROR_LOG: AtomicI32 = AtomicI32::new(STDERR.0);
+/// The file that it removes.
+static HALF_FILE: AtomicPtr<core::ffi::c_char> = AtomicPtr::new(core::ptr::null_mut());
 
 extern "C" fn on_bus_error(_signal: c_int) {
     let line = BUS_ERROR.load(Ordering::Relaxed);
-    // SAFETY: `explain_bus_errors` stored a reference that lives as long as the process; write is
-    // safe in a signal handler, and so is all that `exit` calls.
+    let half_file = HALF_FILE.load(Ordering::Relaxed);
+    // SAFETY: `explain_bus_errors` stored a reference that lives as long as the process, and a
+    // `HalfFile` its path as long as that lives; write and unlink are safe in a signal handler, and
+    // so is all that `exit` calls.
     unsafe {
         if let Some(line) = line.as_ref() {
-            libc::write(STDERR.0, line.as_ptr().cast(), line.len());
+            let log = BUS_ERROR_LOG.load(Ordering::Relaxed);
+            libc::write(log, line.as_ptr().cast(), line.len());
+        }
+        if !half_file.is_null() {
+            libc::unlink(half_file);
         }
     }
     exit(5)
+}
+
+/// From now on bus errors are explained in another place than stderr.
+pub fn explain_bus_errors_in(log: Fd) {
+    BUS_ERROR_LOG.store(log.0, Ordering::Relaxed);
+}
+
+/// A file that a bus error is to leave nothing of, while this lives.
+pub struct HalfFile<'p>(core::marker::PhantomData<&'p CStr>);
+
+impl<'p> HalfFile<'p> {
+    /// The file at `path`. There is one at a time.
+    pub fn new(path: &'p CStr) -> Self {
+        HALF_FILE.store(path.as_ptr().cast_mut(), Ordering::Relaxed);
+        HalfFile(core::marker::PhantomData)
+    }
+}
+
+impl Drop for HalfFile<'_> {
+    fn drop(&mut self) {
+        HALF_FILE.store(core::ptr::null_mut(), Ordering::Relaxed);
+    }
 }
 
 /// From now on, touching a mapped file that has become shorter writes `line` to stderr and ends
