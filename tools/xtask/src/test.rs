@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::emulator::Emulator;
-use crate::{archive, board, build, command, counts, cycles, deploy, setup, virt};
+use crate::{archive, board, build, command, counts, cycles, deploy, setup, virt, workspace};
 
 /// Sets up, builds, lints and tests; stops at the first failure.
 pub fn run() -> Result<()> {
@@ -46,6 +46,7 @@ pub fn run() -> Result<()> {
     }
     // The development profile: optimised, and with overflow checks and debug assertions.
     step("tests", || cargo(&[&["test"], &host[..]].concat()))?;
+    step("readers of strangers' bytes under AddressSanitizer", sanitized)?;
     let emulator = Emulator::best();
     for cpu in &emulator.cores {
         step(&format!("kernels on an emulated {cpu}"), || {
@@ -103,6 +104,19 @@ fn kernels(emulator: &Emulator, cpu: &str) -> Result<()> {
         emulator.cargo(cpu, tests, "")?;
     }
     Ok(())
+}
+
+/// The changed inputs of `tests/mutations.rs` once more, with every access to memory checked. The
+/// sanitizer's library comes with rustc, which takes the flag only if it is told to act as nightly.
+fn sanitized() -> Result<()> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let tests = ["test", "--quiet", "--package", "tests", "--test", "mutations", "--target", &target];
+    let mut cargo = command::cargo(&tests);
+    cargo
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", "-Zsanitizer=address")
+        .env("CARGO_TARGET_DIR", workspace::target().join("sanitized"));
+    command::run(&mut cargo)
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
