@@ -113,9 +113,10 @@ fn sanitized() -> Result<()> {
     let tests = ["test", "--quiet", "--package", "tests", "--test", "mutations", "--target", &target];
     let mut cargo = command::cargo(&tests);
     cargo
+        .arg("--target-dir") // and no variable: the programs that are run are where they are
+        .arg(workspace::target().join("sanitized"))
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("RUSTFLAGS", "-Zsanitizer=address")
-        .env("CARGO_TARGET_DIR", workspace::target().join("sanitized"));
+        .env("RUSTFLAGS", "-Zsanitizer=address");
     command::run(&mut cargo)
 }
 
