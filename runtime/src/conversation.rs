@@ -98,7 +98,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
     /// The reader is gone, or a logit is no number; then the tensor that is to blame is looked for.
     pub fn answer(
         &mut self,
-        setup: &Setup<'_>,
+        setup: &Setup<'m>,
         options: &Options,
         log: &Log,
         engine: &mut Engine<'m>,
@@ -117,7 +117,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
             options,
             log,
             tokenizer: &self.tokenizer,
-            engine,
+            engine: &mut *engine,
             cache: &mut self.cache,
             history: self.history,
             position: 0,
@@ -130,6 +130,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
             mark: Mark::default(),
         };
         let ended = generator.run(prompt_len, &mut self.forward);
+        drop(generator);
         if let Err(Error::Sampler(SamplerError::NotFinite { .. })) = ended {
             session::check_finite(&mut engine.weights, setup)?;
         }

@@ -190,7 +190,10 @@ impl fmt::Display for Error {
             Load(LoadError::Image(error)) => error.fmt(f),
             Load(LoadError::Write { errno }) => write!(f, "packed image: {errno}"),
             WeightNotFinite { tensor } => {
-                write!(f, "tensor {tensor} has a weight that is infinite or no number")
+                write!(
+                    f,
+                    "tensor {tensor} has a weight that is infinite or no number"
+                )
             }
             Kv(error) => error.fmt(f),
             Tokenizer(error) => error.fmt(f),

@@ -54,15 +54,31 @@ fn main() {
             ("read_proc", open(c"/proc/self/statm", libc::O_RDONLY)),
             ("read_file", open(&path, libc::O_RDONLY)),
             ("write_file", open(&path, libc::O_WRONLY)),
-            ("create_file", open(c"/proc/new", libc::O_RDONLY | libc::O_CREAT)),
+            (
+                "create_file",
+                open(c"/proc/new", libc::O_RDONLY | libc::O_CREAT),
+            ),
             ("remove_file", errno(libc::unlink(path.as_ptr()).into())),
             ("socket", socket()),
             ("socket_of_older_thread", of_a_thread),
-            ("execute", errno(libc::execve(c"/bin/true".as_ptr(), &ptr::null(), &ptr::null()).into())),
+            (
+                "execute",
+                errno(libc::execve(c"/bin/true".as_ptr(), &ptr::null(), &ptr::null()).into()),
+            ),
             ("fork", errno(libc::fork().into())),
-            ("map_code", if mapped == libc::MAP_FAILED { errno(-1) } else { 0 }),
+            (
+                "map_code",
+                if mapped == libc::MAP_FAILED {
+                    errno(-1)
+                } else {
+                    0
+                },
+            ),
             ("signal", errno(libc::kill(libc::getppid(), 0).into())),
-            ("type_into_terminal", errno(libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr()).into())),
+            (
+                "type_into_terminal",
+                errno(libc::ioctl(0, libc::TIOCSTI, c"x".as_ptr()).into()),
+            ),
             ("time", errno(libc::usleep(1).into())),
         ]
     };

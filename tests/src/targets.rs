@@ -59,7 +59,13 @@ pub static TARGETS: [Target; 6] = [
     Target {
         name: "template",
         run: template,
-        seeds: || texts(&[CHATML, LLAMA_2, "{% for message in messages %}{{ message }}{% endfor %}"]),
+        seeds: || {
+            texts(&[
+                CHATML,
+                LLAMA_2,
+                "{% for message in messages %}{{ message }}{% endfor %}",
+            ])
+        },
     },
     Target {
         name: "console",
@@ -96,8 +102,17 @@ fn gguf(bytes: &[u8]) {
         assert!(gguf.tensor(tensor.name).is_some());
         assert!(gguf.file_offset(&tensor) + tensor.bytes <= bytes.len() as u64);
     }
-    for key in ["tokenizer.ggml.tokens", "tokenizer.ggml.scores", "general.name"] {
-        let _ = (gguf.u32(key), gguf.f32(key), gguf.bool(key), gguf.string(key));
+    for key in [
+        "tokenizer.ggml.tokens",
+        "tokenizer.ggml.scores",
+        "general.name",
+    ] {
+        let _ = (
+            gguf.u32(key),
+            gguf.f32(key),
+            gguf.bool(key),
+            gguf.string(key),
+        );
         if let Ok(Some(array)) = gguf.array(key) {
             assert_eq!(array.values().count(), array.len());
             let _ = array.strings().map(Iterator::count);
@@ -113,7 +128,9 @@ fn gguf(bytes: &[u8]) {
 
 /// A vocabulary and its chat template, with a text through both.
 fn vocabulary(gguf: &Gguf<'_>) -> Option<()> {
-    let bytes = Tokenizer::bytes(gguf).ok().filter(|&bytes| bytes < MEMORY)?;
+    let bytes = Tokenizer::bytes(gguf)
+        .ok()
+        .filter(|&bytes| bytes < MEMORY)?;
     let mut block = Block::new(bytes + MEMORY);
     let (model, _, mut forward) = arena::split(block.bytes(), bytes, 0).ok()?;
     let model = model.open_once();
@@ -157,10 +174,14 @@ fn images() -> Vec<Vec<u8>> {
 
 /// Makes the checksum of an image's header right, so that what lies behind it is reached.
 pub fn seal(bytes: &mut [u8]) {
-    let Some(fixed) = bytes.first_chunk::<64>() else { return };
+    let Some(fixed) = bytes.first_chunk::<64>() else {
+        return;
+    };
     let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| fixed[at + i])) as usize;
     let end = 64 + 32 * word(40) + word(44);
-    let Some(rest) = bytes.get(64..end) else { return };
+    let Some(rest) = bytes.get(64..end) else {
+        return;
+    };
     let covered = [&bytes[..56], rest].concat();
     let sum = xxh64(&covered, 0);
     bytes[56..64].copy_from_slice(&sum.to_le_bytes());
@@ -202,7 +223,13 @@ fn byte_level() -> Vocabulary {
 }
 
 fn sentencepiece() -> Vocabulary {
-    let pieces = [("\u{2581}", -1.0), ("t", -2.0), ("h", -2.5), ("th", -1.5), ("\u{2581}the", -0.5)];
+    let pieces = [
+        ("\u{2581}", -1.0),
+        ("t", -2.0),
+        ("h", -2.5),
+        ("th", -1.5),
+        ("\u{2581}the", -0.5),
+    ];
     let mut vocabulary = Vocabulary::sentencepiece(&pieces);
     vocabulary.push("<|im_end|>", CONTROL);
     vocabulary
@@ -218,7 +245,9 @@ fn choose(bytes: &[u8]) -> Option<(&'static [u8], &[u8])> {
 
 /// A text to tokens.
 fn encode(bytes: &[u8]) {
-    let Some((file, text)) = choose(bytes) else { return };
+    let Some((file, text)) = choose(bytes) else {
+        return;
+    };
     let done = with_tokenizer(file, MEMORY, |_, tokenizer, mut forward| {
         for segment in [Segment::Text(text), Segment::Marked(text)] {
             let scratch = forward.open();
@@ -231,12 +260,16 @@ fn encode(bytes: &[u8]) {
 
 /// Tokens to a text that stops before another one: what stands before the first NUL.
 fn decode(bytes: &[u8]) {
-    let Some((file, rest)) = choose(bytes) else { return };
+    let Some((file, rest)) = choose(bytes) else {
+        return;
+    };
     let end = rest.iter().position(|&byte| byte == 0).unwrap_or(0);
     let (stop, ids) = rest.split_at(end);
     let stops = [stop];
     let stops = if stop.is_empty() { &[] } else { &stops[..] };
-    let Ok(mut stream) = TextStream::new(stops) else { return };
+    let Ok(mut stream) = TextStream::new(stops) else {
+        return;
+    };
     let done = with_tokenizer(file, MEMORY, |_, tokenizer, _| {
         let mut shown = Vec::new();
         let mut show = |text: &[u8]| shown.extend_from_slice(text);
@@ -264,8 +297,11 @@ fn template(bytes: &[u8]) {
 
 /// What comes in by a console: typed lines, and a program's.
 fn console(bytes: &[u8]) {
-    let (mut buffer, mut texts, mut scratch) =
-        (vec![0; LINE_BYTES], vec![0; LINE_BYTES], vec![0; LINE_BYTES]);
+    let (mut buffer, mut texts, mut scratch) = (
+        vec![0; LINE_BYTES],
+        vec![0; LINE_BYTES],
+        vec![0; LINE_BYTES],
+    );
     for is_typed in [true, false] {
         let mut line = Line::new(&mut buffer, is_typed);
         for &byte in bytes {

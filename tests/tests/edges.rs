@@ -87,7 +87,11 @@ fn logit_that_is_no_number_ends_with_code_9() {
     assert_eq!(output.code, 9, "{}", output.stderr);
     let words = "tensor output.weight has a weight that is infinite or no number";
     assert!(output.stderr.contains(words), "{}", output.stderr);
-    assert!(output.stderr.contains("rushlight load "), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("rushlight load "),
+        "{}",
+        output.stderr
+    );
     let output = run(&model, "nan", &["--check-tensors", "-n", "0"]);
     assert_eq!(output.code, 9, "{}", output.stderr);
     assert!(output.stderr.contains(words), "{}", output.stderr);
@@ -101,9 +105,17 @@ fn weight_that_is_no_number_is_found_before_it_is_used_in_every_kind_of_tensor()
     let whole = mixed_model::gguf(13);
     let gguf = Gguf::check(&whole).expect("a model");
     for (tensor, at, value) in [
-        ("token_embd.weight", 34 * 8 * 200, &0x7c00u16.to_le_bytes()[..]), // stays in the file
+        (
+            "token_embd.weight",
+            34 * 8 * 200,
+            &0x7c00u16.to_le_bytes()[..],
+        ), // stays in the file
         ("blk.0.ffn_up.weight", 22 * 100, &0x7e00u16.to_le_bytes()),
-        ("blk.1.ffn_norm.weight", 4 * 7, &f32::NEG_INFINITY.to_le_bytes()),
+        (
+            "blk.1.ffn_norm.weight",
+            4 * 7,
+            &f32::NEG_INFINITY.to_le_bytes(),
+        ),
         ("blk.2.attn_v.weight", 4 * 1000, &f32::NAN.to_le_bytes()),
     ] {
         let found = gguf.tensor(tensor).expect("the tensor is there");
@@ -115,10 +127,17 @@ fn weight_that_is_no_number_is_found_before_it_is_used_in_every_kind_of_tensor()
         let output = run(&model, &name, &["--check-tensors", "-n", "0"]);
         assert_eq!(output.code, 9, "{tensor}: {}", output.stderr);
         let words = format!("tensor {tensor} has a weight");
-        assert!(output.stderr.contains(&words), "{tensor}: {}", output.stderr);
+        assert!(
+            output.stderr.contains(&words),
+            "{tensor}: {}",
+            output.stderr
+        );
     }
     let model = scratch("finite.gguf", &whole);
-    assert_eq!(run(&model, "finite", &["--check-tensors", "-n", "0"]).code, 0);
+    assert_eq!(
+        run(&model, "finite", &["--check-tensors", "-n", "0"]).code,
+        0
+    );
 }
 
 #[test]
@@ -453,7 +472,16 @@ fn hangup_ends_a_run_unless_it_is_to_be_ignored() {
     let hang_up = |program: &str| {
         let mut child = Command::new(program)
             .arg(HOST.linked())
-            .args(["-m", &model, "--raw", "-p", "Once", "-n", "300", "--ignore-eos"])
+            .args([
+                "-m",
+                &model,
+                "--raw",
+                "-p",
+                "Once",
+                "-n",
+                "300",
+                "--ignore-eos",
+            ])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

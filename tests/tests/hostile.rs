@@ -42,7 +42,10 @@ fn limited(name: &str, arguments: &[&str]) -> (Option<i32>, String) {
     assert!(took < PATIENCE, "{name}: {took:?}");
     assert!(output.stdout.is_empty(), "{name}: {:?}", output.stdout);
     let log = String::from_utf8(output.stderr).expect("logs are UTF-8");
-    assert!(!log.contains(|c: char| c.is_control() && c != '\n'), "{name}: {log:?}");
+    assert!(
+        !log.contains(|c: char| c.is_control() && c != '\n'),
+        "{name}: {log:?}"
+    );
     (output.status.code(), log)
 }
 
@@ -53,9 +56,14 @@ fn assert_refused(name: &str, path: &str, code: i32, words: &str) {
         .lines()
         .filter(|line| line.starts_with("rushlight error "))
         .collect();
-    let [error] = errors[..] else { panic!("{name}: {log}") };
+    let [error] = errors[..] else {
+        panic!("{name}: {log}")
+    };
     assert!(error.contains(words), "{name}: {error}");
-    assert!(error.ends_with(&format!(" code={code} finish=error")), "{name}: {error}");
+    assert!(
+        error.ends_with(&format!(" code={code} finish=error")),
+        "{name}: {error}"
+    );
 }
 
 #[test]
@@ -72,7 +80,9 @@ fn version_is_said_in_the_address_space_without_the_32_mib() {
 /// Where `part` first is in `file`.
 fn find(file: &[u8], part: &[u8]) -> usize {
     let mut windows = file.windows(part.len());
-    windows.position(|window| window == part).expect("it is there")
+    windows
+        .position(|window| window == part)
+        .expect("it is there")
 }
 
 /// A right model in which `key` has this value instead.
@@ -104,9 +114,8 @@ fn numbers_that_make_no_model_are_refused() {
     let heads = "llama.attention.head_count";
     let kv_heads = "llama.attention.head_count_kv";
     let epsilon = "llama.attention.layer_norm_rms_epsilon";
-    let base = |value: f32| {
-        mixed_model::gguf_with(1, |file| file.f32("llama.rope.freq_base", value))
-    };
+    let base =
+        |value: f32| mixed_model::gguf_with(1, |file| file.f32("llama.rope.freq_base", value));
     let rotated = |count: u32| {
         mixed_model::gguf_with(1, |file| file.u32("llama.rope.dimension_count", count))
     };
@@ -115,10 +124,19 @@ fn numbers_that_make_no_model_are_refused() {
         ("block_count", with_number("llama.block_count", 513)),
         ("block_count", with_number("llama.block_count", u32::MAX)),
         ("embedding_length", with_number("llama.embedding_length", 0)),
-        ("embedding_length", with_number("llama.embedding_length", u32::MAX)),
+        (
+            "embedding_length",
+            with_number("llama.embedding_length", u32::MAX),
+        ),
         ("head_count", with_number("llama.embedding_length", 255)),
-        ("feed_forward_length", with_number("llama.feed_forward_length", 0)),
-        ("feed_forward_length", with_number("llama.feed_forward_length", 1 << 31)),
+        (
+            "feed_forward_length",
+            with_number("llama.feed_forward_length", 0),
+        ),
+        (
+            "feed_forward_length",
+            with_number("llama.feed_forward_length", 1 << 31),
+        ),
         ("head_count", with_number(heads, 0)),
         ("head_count", with_number(heads, 3)),
         ("key_length", with_number(heads, 256)),
@@ -145,7 +163,12 @@ fn numbers_that_make_no_model_are_refused() {
 #[test]
 fn keys_of_other_types_are_refused_by_name_or_taken_where_they_fit() {
     let text = [&3u64.to_le_bytes()[..], b"two"].concat();
-    let array = [&U32.to_le_bytes()[..], &1u64.to_le_bytes(), &3u32.to_le_bytes()].concat();
+    let array = [
+        &U32.to_le_bytes()[..],
+        &1u64.to_le_bytes(),
+        &3u32.to_le_bytes(),
+    ]
+    .concat();
     let key = "llama.block_count";
     for (name, kind, value) in [
         ("float", F32, &3f32.to_le_bytes()[..]),
@@ -173,7 +196,11 @@ fn context_length_of_a_file_sizes_nothing() {
     let path = scratch("context", &with_number("llama.context_length", u32::MAX));
     let output = tests::run_host(&["-m", &path, "-p", "x", "-n", "1", "--raw"], b"");
     assert_eq!(output.code, 0, "{}", output.stderr);
-    assert!(output.stderr.contains(" context=2048 "), "{}", output.stderr);
+    assert!(
+        output.stderr.contains(" context=2048 "),
+        "{}",
+        output.stderr
+    );
 }
 
 #[test]
@@ -181,21 +208,59 @@ fn models_that_are_not_whole_are_refused() {
     let model = mixed_model::gguf(1);
     let extended = |more: fn(GgufWriter) -> GgufWriter| mixed_model::gguf_with(1, more);
     let cases = [
-        ("no-architecture", renamed("general.architecture", "general.architectur_"),
-            "general.architecture is missing"),
-        ("architecture", with_value("general.architecture", STRING,
-            &[&4u64.to_le_bytes()[..], b"gpt9"].concat()), "gpt9"),
-        ("no-tensor", renamed("blk.1.ffn_up.weight", "blk.1.ffn_yp.weight"), "blk.1.ffn_"),
-        ("no-embedding", renamed("token_embd.weight", "token_embe.weight"), "token_embd.weight"),
-        ("shape", with_number("llama.feed_forward_length", 256), "the metadata asks for"),
+        (
+            "no-architecture",
+            renamed("general.architecture", "general.architectur_"),
+            "general.architecture is missing",
+        ),
+        (
+            "architecture",
+            with_value(
+                "general.architecture",
+                STRING,
+                &[&4u64.to_le_bytes()[..], b"gpt9"].concat(),
+            ),
+            "gpt9",
+        ),
+        (
+            "no-tensor",
+            renamed("blk.1.ffn_up.weight", "blk.1.ffn_yp.weight"),
+            "blk.1.ffn_",
+        ),
+        (
+            "no-embedding",
+            renamed("token_embd.weight", "token_embe.weight"),
+            "token_embd.weight",
+        ),
+        (
+            "shape",
+            with_number("llama.feed_forward_length", 256),
+            "the metadata asks for",
+        ),
         ("layers", with_number("llama.block_count", 2), "blk.2."),
         ("more-layers", with_number("llama.block_count", 4), "blk.3."),
-        ("experts", extended(|file| file.u32("llama.expert_count", 8)), "mixture of experts"),
-        ("shard", extended(|file| file.u32("split.count", 3)), "split over several files"),
+        (
+            "experts",
+            extended(|file| file.u32("llama.expert_count", 8)),
+            "mixture of experts",
+        ),
+        (
+            "shard",
+            extended(|file| file.u32("split.count", 3)),
+            "split over several files",
+        ),
         ("half", model[..model.len() / 2].to_vec(), "truncated"),
         ("last-byte", model[..model.len() - 33].to_vec(), "truncated"),
-        ("page", b"<!DOCTYPE html><html>Not found</html>".to_vec(), "not a GGUF"),
-        ("pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n".to_vec(), "LFS"),
+        (
+            "page",
+            b"<!DOCTYPE html><html>Not found</html>".to_vec(),
+            "not a GGUF",
+        ),
+        (
+            "pointer",
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n".to_vec(),
+            "LFS",
+        ),
         ("empty", vec![], "GGUF"),
     ];
     for (name, file, words) in cases {
@@ -208,15 +273,25 @@ fn templates_that_are_no_known_family_say_what_to_do() {
     let nested = "{% if a %}".repeat(100_000);
     let long = "x{{ messages }}".repeat(10 << 16);
     for (name, template) in [
-        ("unclosed", b"{% for message in messages %}{{ message".to_vec()),
+        (
+            "unclosed",
+            b"{% for message in messages %}{{ message".to_vec(),
+        ),
         ("nested", nested.into_bytes()),
         ("long", long.into_bytes()),
-        ("bytes", vec![0xff, 0xfe, 0x00, b'{', b'{', 0x1b, b'[', b'2', b'J']),
+        (
+            "bytes",
+            vec![0xff, 0xfe, 0x00, b'{', b'{', 0x1b, b'[', b'2', b'J'],
+        ),
     ] {
-        let file = mixed_model::gguf_with(1, |file| {
-            file.string("tokenizer.chat_template", &template)
-        });
-        assert_refused(name, &scratch(&format!("template-{name}"), &file), 5, "--raw");
+        let file =
+            mixed_model::gguf_with(1, |file| file.string("tokenizer.chat_template", &template));
+        assert_refused(
+            name,
+            &scratch(&format!("template-{name}"), &file),
+            5,
+            "--raw",
+        );
     }
 }
 
@@ -224,7 +299,13 @@ fn templates_that_are_no_known_family_say_what_to_do() {
 fn what_is_no_file_is_refused_with_the_systems_words() {
     let fifo = scratch("fifo", b"");
     fs::remove_file(&fifo).expect("it is there");
-    assert!(Command::new("mkfifo").arg(&fifo).status().expect("coreutils").success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(&fifo)
+            .status()
+            .expect("coreutils")
+            .success()
+    );
     for (name, path, words) in [
         ("folder", "/", "neither a file nor a block device"),
         ("pipe", &fifo, "neither a file nor a block device"),

@@ -48,7 +48,11 @@ fn change(random: &mut Random, input: &mut Vec<u8>) {
             return;
         }
         // What counts most stands first: half of the changes go there.
-        let front = if random.below(2) == 0 { front.min(400) } else { front };
+        let front = if random.below(2) == 0 {
+            front.min(400)
+        } else {
+            front
+        };
         let at = random.below(front);
         match random.below(8) {
             0 => input[at] = 0xff,
@@ -88,7 +92,11 @@ fn mutate(target: &Target, inputs: usize) {
             let began = Instant::now();
             (target.run)(&input);
             let took = began.elapsed();
-            assert!(took < PATIENCE, "{}: input {number} took {took:?}", target.name);
+            assert!(
+                took < PATIENCE,
+                "{}: input {number} took {took:?}",
+                target.name
+            );
             longest = longest.max(took);
         }
         println!("{}: at most {longest:?}", target.name);

@@ -3,13 +3,14 @@
 
 use kernels_asm::format::{LAYOUT, WeightFormat};
 use kernels_asm::pack::pack_group;
-use runtime::image::{ImageError, VERSION};
+use runtime::image::{Image, ImageError, VERSION};
 use std::fs;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use tests::targets::{seal, use_header};
+use tests::targets::seal;
 use tests::{Output, mixed_model, model, run_arm64, run_host};
+use xxhash_rust::xxh64::xxh64;
 
 fn scratch(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("packed-{name}"));

@@ -30,7 +30,16 @@ fn run(model: &str, prompt: &str, more: &[&str]) -> (Output, Duration) {
     let output = Command::new("prlimit")
         .arg(format!("--stack={STACK}"))
         .arg(HOST.linked())
-        .args(["-m", model, "-f", prompt, "--raw", "-n", "1", "--ignore-eos"])
+        .args([
+            "-m",
+            model,
+            "-f",
+            prompt,
+            "--raw",
+            "-n",
+            "1",
+            "--ignore-eos",
+        ])
         .args(more)
         .stdin(Stdio::null())
         .output()
@@ -47,7 +56,9 @@ fn run(model: &str, prompt: &str, more: &[&str]) -> (Output, Duration) {
 fn long_prompts_are_refused_with_both_numbers_in_linear_time() {
     let prose = "The quick brown fox jumps over 13 lazy dogs; naïve café, 日本語 text.\n";
     let texts: [(&str, &dyn Fn(usize) -> Vec<u8>); 4] = [
-        ("prose", &|bytes| prose.repeat(bytes / prose.len()).into_bytes()),
+        ("prose", &|bytes| {
+            prose.repeat(bytes / prose.len()).into_bytes()
+        }),
         ("letter", &|bytes| vec![b'a'; bytes / 80]), // 131,072 at 10 MiB: one word
         ("spaces", &|bytes| vec![b' '; bytes / 80]),
         ("continuations", &|bytes| vec![0x80; bytes]),
@@ -93,9 +104,17 @@ fn any_bytes_are_answered() {
         ] {
             let (output, _) = run(&model, &scratch(&format!("any-{name}"), text), &[]);
             assert_eq!(output.code, 0, "{name}: {}", output.stderr);
-            assert!(output.stderr.contains(" generated=1 "), "{name}: {}", output.stderr);
+            assert!(
+                output.stderr.contains(" generated=1 "),
+                "{name}: {}",
+                output.stderr
+            );
             let is_plain = |c: char| c == '\n' || !c.is_control();
-            assert!(output.stderr.chars().all(is_plain), "{name}: {}", output.stderr);
+            assert!(
+                output.stderr.chars().all(is_plain),
+                "{name}: {}",
+                output.stderr
+            );
         }
     }
 }

@@ -31,9 +31,15 @@ fn what_decoding_does_not_need_is_refused() {
         .output()
         .expect("it runs");
     let text = String::from_utf8(tried.stdout).expect("UTF-8");
-    assert!(tried.status.success(), "{text}{tried:?}", tried = tried.stderr);
+    assert!(
+        tried.status.success(),
+        "{text}{tried:?}",
+        tried = tried.stderr
+    );
     let errno = |what: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(' '));
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(what)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("{what} is not in {text}"))
     };
     for allowed in ["read_proc", "time"] {
@@ -70,24 +76,58 @@ fn a_run_in_the_sandbox_is_the_same_run() {
         let (logits, trace) = (logits.to_str().unwrap(), trace.to_str().unwrap());
         let output = run_host(
             &[
-                "-m", &model, "--raw", "-p", "Once upon", "-n", "24", "-t", "2", "--ignore-eos",
-                "--temp", "1", "--seed", "5", "--profile", "--logits", logits, "--trace", trace, flag,
+                "-m",
+                &model,
+                "--raw",
+                "-p",
+                "Once upon",
+                "-n",
+                "24",
+                "-t",
+                "2",
+                "--ignore-eos",
+                "--temp",
+                "1",
+                "--seed",
+                "5",
+                "--profile",
+                "--logits",
+                logits,
+                "--trace",
+                trace,
+                flag,
             ],
             b"",
         );
         assert_eq!(output.code, 0, "{flag}: {}", output.stderr);
-        assert!(fs::read_to_string(trace).unwrap().trim_end().ends_with(']'), "{flag}");
+        assert!(
+            fs::read_to_string(trace).unwrap().trim_end().ends_with(']'),
+            "{flag}"
+        );
         (output, fs::read(logits).expect("logits"))
     };
     let (inside, logits_inside) = run("--sandbox");
     let (outside, logits_outside) = run("--no-sandbox");
-    assert!(inside.stderr.contains("\nrushlight sandbox seccomp=yes landlock="), "{}", inside.stderr);
+    assert!(
+        inside
+            .stderr
+            .contains("\nrushlight sandbox seccomp=yes landlock="),
+        "{}",
+        inside.stderr
+    );
     assert!(!outside.stderr.contains("rushlight sandbox"));
     assert_eq!(inside.stdout, outside.stdout);
     assert!(logits_inside == logits_outside);
     // What a log line reads of the system, it still reads.
-    let end = inside.stderr.lines().rfind(|line| line.starts_with("rushlight end "));
-    assert!(end.is_some_and(|end| !end.contains("rss_kb=0 ")), "{}", inside.stderr);
+    let end = inside
+        .stderr
+        .lines()
+        .rfind(|line| line.starts_with("rushlight end "));
+    assert!(
+        end.is_some_and(|end| !end.contains("rss_kb=0 ")),
+        "{}",
+        inside.stderr
+    );
 }
 
 /// How system calls are filtered, and whether rights can be gained, by the process's own folder.
@@ -104,7 +144,17 @@ fn a_console_is_in_the_sandbox_unless_told_not_to() {
     let model = random_model("console");
     for flags in [&[][..], &["--no-sandbox"]] {
         let mut child = Command::new(HOST.linked())
-            .args(["-m", &model, "--console", "-", "--raw", "-n", "4", "--ignore-eos", "-q"])
+            .args([
+                "-m",
+                &model,
+                "--console",
+                "-",
+                "--raw",
+                "-n",
+                "4",
+                "--ignore-eos",
+                "-q",
+            ])
             .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

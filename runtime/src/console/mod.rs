@@ -101,7 +101,7 @@ fn serve_traced(
 
 /// A loaded model, and the line to those who ask.
 struct Server<'s, 'm, 'k> {
-    setup: &'s Setup<'s>,
+    setup: &'s Setup<'m>,
     options: &'s Options,
     log: &'s Log,
     trace: Trace<'m>,

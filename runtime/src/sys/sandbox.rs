@@ -86,7 +86,12 @@ pub fn close_files(opens: Opens) -> Result<u32, Errno> {
     }
     // SAFETY: the kernel reads the given number of bytes of `rights`.
     let ruleset = check(unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, &raw const rights, bytes, 0u64)
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            &raw const rights,
+            bytes,
+            0u64,
+        )
     } as isize)? as c_int;
     let read = READ_FILE | READ_FOLDER;
     allow(ruleset, c"/proc", read)?;
@@ -119,7 +124,13 @@ fn allow(ruleset: c_int, folder: &CStr, allowed: u64) -> Result<(), Errno> {
     // SAFETY: the kernel reads the structure; the descriptor is ours and is used no more.
     unsafe {
         let rule = &raw const beneath;
-        let added = libc::syscall(libc::SYS_landlock_add_rule, ruleset, PATH_BENEATH, rule, 0u64);
+        let added = libc::syscall(
+            libc::SYS_landlock_add_rule,
+            ruleset,
+            PATH_BENEATH,
+            rule,
+            0u64,
+        );
         let added = check(added as isize);
         libc::close(fd);
         added.map(|_| ())
@@ -350,9 +361,10 @@ mod tests {
         let judged = |call, second, third| judge(program, call, [0, second, third, 0, 0, 0]);
         assert_eq!(judged(7, 0, 0), ALLOW);
         assert_eq!(judged(8, 0, 0), REFUSE);
-        assert_eq!([4, 5, 6, 7].map(|request| judged(9, request, 0) == ALLOW), [
-            false, true, true, false
-        ]);
+        assert_eq!(
+            [4, 5, 6, 7].map(|request| judged(9, request, 0) == ALLOW),
+            [false, true, true, false]
+        );
         assert_eq!(judged(11, 0, 0b0011), ALLOW);
         assert_eq!(judged(11, 0, 0b0111), REFUSE);
         assert_eq!(judged(12, 0, 0), ALLOW);

@@ -38,9 +38,17 @@ pub fn run(arguments: &[&str]) -> Result<()> {
     let tool = tool()?;
     let folder = workspace::target().join("fuzz");
     let names = command::read(
-        command::cargo(&["run", "--quiet", "--release", "-p", "tests", "--bin", "seeds"])
-            .arg("--")
-            .arg(&folder),
+        command::cargo(&[
+            "run",
+            "--quiet",
+            "--release",
+            "-p",
+            "tests",
+            "--bin",
+            "seeds",
+        ])
+        .arg("--")
+        .arg(&folder),
     )?;
     let names = String::from_utf8(names)?;
     let names: Vec<_> = names
@@ -88,7 +96,14 @@ fn tool() -> Result<PathBuf> {
     let folder = workspace::cache().join("tools");
     let tool = folder.join("bin/cargo-fuzz");
     if !tool.exists() {
-        let version = ["install", "cargo-fuzz", "--locked", "--version", CARGO_FUZZ, "--root"];
+        let version = [
+            "install",
+            "cargo-fuzz",
+            "--locked",
+            "--version",
+            CARGO_FUZZ,
+            "--root",
+        ];
         command::run_quietly(command::cargo(&version).arg(&folder))?;
     }
     Ok(tool)

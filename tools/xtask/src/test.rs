@@ -46,7 +46,10 @@ pub fn run() -> Result<()> {
     }
     // The development profile: optimised, and with overflow checks and debug assertions.
     step("tests", || cargo(&[&["test"], &host[..]].concat()))?;
-    step("readers of strangers' bytes under AddressSanitizer", sanitized)?;
+    step(
+        "readers of strangers' bytes under AddressSanitizer",
+        sanitized,
+    )?;
     let emulator = Emulator::best();
     for cpu in &emulator.cores {
         step(&format!("kernels on an emulated {cpu}"), || {
@@ -110,7 +113,16 @@ fn kernels(emulator: &Emulator, cpu: &str) -> Result<()> {
 /// sanitizer's library comes with rustc, which takes the flag only if it is told to act as nightly.
 fn sanitized() -> Result<()> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let tests = ["test", "--quiet", "--package", "tests", "--test", "mutations", "--target", &target];
+    let tests = [
+        "test",
+        "--quiet",
+        "--package",
+        "tests",
+        "--test",
+        "mutations",
+        "--target",
+        &target,
+    ];
     let mut cargo = command::cargo(&tests);
     cargo
         .arg("--target-dir") // and no variable: the programs that are run are where they are
