@@ -31,9 +31,11 @@ fn main() {
     let barrier = Barrier::new(2);
     let of_a_thread = thread::scope(|scope| {
         let older = scope.spawn(|| {
+            barrier.wait(); // the C library has made it a thread
             barrier.wait();
             socket()
         });
+        barrier.wait();
         sandbox::refuse_calls(Opens::Nothing).expect("seccomp");
         barrier.wait();
         older.join().expect("it ends")

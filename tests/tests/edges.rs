@@ -514,32 +514,35 @@ fn streams_that_wait_for_nothing_are_waited_for() {
     use std::io::Write;
     use std::thread;
 
-    let whole = run_host(&["--help"], b"").stdout;
-    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).expect("a pipe");
+    let model = scratch("slow.gguf", &mixed_model::gguf(9));
+    let text = "Once upon a time. ".repeat(200);
+    let tokenize = ["tokenize", "-m", &model, "--ids"];
+    let whole = run_host(&tokenize, text.as_bytes()).stdout;
+    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).expect("a pipe");
     fcntl_setpipe_size(&writer, 4096).expect("a small one");
     assert!(whole.len() > 4096, "it does not fit at once");
-    let mut help = Command::new(HOST.linked())
-        .arg("--help")
+    let mut tokenizer = Command::new(HOST.linked())
+        .args(tokenize)
+        .stdin(File::open(scratch("slow.txt", text.as_bytes())).expect("it is there"))
         .stdout(writer)
         .spawn()
         .expect("it starts");
-    let mut shown = Vec::new();
-    while help.try_wait().expect("a child").is_none() {
+    let mut shown: Vec<u8> = Vec::new();
+    while tokenizer.try_wait().expect("a child").is_none() {
         thread::sleep(Duration::from_millis(50)); // a slow reader
         let mut part = [0; 1000];
-        if let Ok(count) = rustix::io::read(&reader, &mut part) {
-            shown.extend(&part[..count]);
+        if let Ok(count) = rustix::io::read(&reader, &mut part[..]) {
+            shown.extend_from_slice(&part[..count]);
         }
     }
     let mut part = [0; 1000];
-    while let Ok(count @ 1..) = rustix::io::read(&reader, &mut part) {
-        shown.extend(&part[..count]);
+    while let Ok(count @ 1..) = rustix::io::read(&reader, &mut part[..]) {
+        shown.extend_from_slice(&part[..count]);
     }
-    assert!(help.wait().expect("it ends").success());
+    assert!(tokenizer.wait().expect("it ends").success());
     assert!(shown == whole);
 
-    let model = scratch("slow.gguf", &mixed_model::gguf(9));
-    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK).expect("a pipe");
+    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).expect("a pipe");
     let run = Command::new(HOST.linked())
         .args(["-m", &model, "--raw", "-n", "1", "--ignore-eos"])
         .stdin(reader)
@@ -554,5 +557,5 @@ fn streams_that_wait_for_nothing_are_waited_for() {
     let output = run.wait_with_output().expect("it ends");
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{log}");
-    assert!(log.contains(" prefill_tokens=4 "), "{log}");
+    assert!(log.contains(" prefill_tokens=7 "), "{log}"); // four bytes, and three of the space before
 }

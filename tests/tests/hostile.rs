@@ -1,6 +1,6 @@
 //! Model files that are made to harm, by the whole program: each is refused with the code of what
 //! is wrong, one line that names it, within a second, and within 32 MiB more of address space than
-//! the program takes to say its version. What is wrong inside a header, in every variety, is in
+//! the program takes to say its version and reserves for a prompt. What is wrong inside a header, in every variety, is in
 //! `gguf.rs`, `vocabulary.rs`, `chat.rs` and `packed_image.rs`.
 
 use std::fs;
@@ -10,8 +10,11 @@ use std::time::{Duration, Instant};
 use tests::gguf_writer::GgufWriter;
 use tests::{HOST, mixed_model};
 
-/// Bytes of address space that `rushlight --version` has enough with, and 32 MiB.
-const ADDRESS_SPACE: usize = (4 << 20) + (32 << 20);
+/// Bytes of address space that `rushlight --version` has enough with.
+const BASE: usize = 4 << 20;
+/// What a prompt may fill. A page of it becomes memory when text is put there.
+const PROMPT: usize = 64 << 20;
+const ADDRESS_SPACE: usize = BASE + PROMPT + (32 << 20);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Numbers of value types (GGUF specification, `gguf_metadata_value_type`).
@@ -67,9 +70,9 @@ fn assert_refused(name: &str, path: &str, code: i32, words: &str) {
 }
 
 #[test]
-fn version_is_said_in_the_address_space_without_the_32_mib() {
+fn version_is_said_in_the_base() {
     let output = Command::new("prlimit")
-        .arg(format!("--as={}", ADDRESS_SPACE - (32 << 20)))
+        .arg(format!("--as={BASE}"))
         .arg(HOST.linked())
         .arg("--version")
         .output()
@@ -138,7 +141,7 @@ fn numbers_that_make_no_model_are_refused() {
             with_number("llama.feed_forward_length", 1 << 31),
         ),
         ("head_count", with_number(heads, 0)),
-        ("head_count", with_number(heads, 3)),
+        ("head_count_kv", with_number(heads, 3)), // there are 2
         ("key_length", with_number(heads, 256)),
         ("head_count_kv", with_number(kv_heads, 0)),
         ("head_count_kv", with_number(kv_heads, 3)),
@@ -259,9 +262,9 @@ fn models_that_are_not_whole_are_refused() {
         (
             "pointer",
             b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n".to_vec(),
-            "LFS",
+            "git-lfs pointer",
         ),
-        ("empty", vec![], "GGUF"),
+        ("empty", vec![], "the file ends inside it"),
     ];
     for (name, file, words) in cases {
         assert_refused(name, &scratch(name, &file), 5, words);
@@ -271,7 +274,8 @@ fn models_that_are_not_whole_are_refused() {
 #[test]
 fn templates_that_are_no_known_family_say_what_to_do() {
     let nested = "{% if a %}".repeat(100_000);
-    let long = "x{{ messages }}".repeat(10 << 16);
+    let long = "x{{ messages }}".repeat(1 << 16);
+    let longer = "x{{ messages }}".repeat(1 << 20);
     for (name, template) in [
         (
             "unclosed",
@@ -279,6 +283,7 @@ fn templates_that_are_no_known_family_say_what_to_do() {
         ),
         ("nested", nested.into_bytes()),
         ("long", long.into_bytes()),
+        ("longer", longer.into_bytes()),
         (
             "bytes",
             vec![0xff, 0xfe, 0x00, b'{', b'{', 0x1b, b'[', b'2', b'J'],
@@ -297,8 +302,8 @@ fn templates_that_are_no_known_family_say_what_to_do() {
 
 #[test]
 fn what_is_no_file_is_refused_with_the_systems_words() {
-    let fifo = scratch("fifo", b"");
-    fs::remove_file(&fifo).expect("it is there");
+    let fifo = format!("{}/hostile-fifo", env!("CARGO_TARGET_TMPDIR"));
+    let _ = fs::remove_file(&fifo); // of an earlier run
     assert!(
         Command::new("mkfifo")
             .arg(&fifo)

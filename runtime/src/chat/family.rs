@@ -401,8 +401,11 @@ impl Family {
             })
     }
 
-    /// The family of a template.
+    /// The family of a template. One of more than [`TEMPLATE_BYTES_MAX`] is of none.
     pub(super) fn of(template: &[u8]) -> Option<&'static Family> {
+        if template.len() > TEMPLATE_BYTES_MAX {
+            return None;
+        }
         let has = |mark: &&str| find(template, mark.as_bytes()).is_some();
         FAMILIES
             .iter()
@@ -471,6 +474,9 @@ impl Family {
         Ok(())
     }
 }
+
+/// Bytes of a template that are searched, some fifty times: far more than any model's has.
+const TEMPLATE_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of a turn's own text.
 fn text_bytes(parts: &[Part]) -> usize {
