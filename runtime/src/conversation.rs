@@ -17,6 +17,8 @@ use crate::trace::{Phase, Trace};
 pub struct Asked<'a> {
     /// The prompt's ids are so many, the first of the history.
     pub prompt_len: usize,
+    /// So many of them are in the cache.
+    pub cached: usize,
     /// How to answer.
     pub manner: Manner<'a>,
     /// `--logits`.
@@ -106,6 +108,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
     ) -> Result<Ended, Error> {
         let Asked {
             prompt_len,
+            cached,
             mut manner,
             logits_file,
             reader,
@@ -120,7 +123,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
             engine: &mut *engine,
             cache: &mut self.cache,
             history: self.history,
-            position: 0,
+            position: cached,
             manner,
             reader,
             logits_file,

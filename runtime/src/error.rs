@@ -93,6 +93,11 @@ pub enum Error {
     BadPromptId,
     /// stdout is closed or full.
     Output(Errno),
+    /// The file of `--prompt-cache` is something else.
+    NoPromptCache {
+        /// Which.
+        path: &'static CStr,
+    },
     /// No token could be chosen.
     Sampler(SamplerError),
     /// A tensor has a weight that is infinite or no number.
@@ -145,7 +150,12 @@ impl Error {
             File { .. }
             | NotAFile { .. }
             | Load(LoadError::Read { .. } | LoadError::Write { .. }) => 4,
-            Gguf(_) | Config(_) | Chat(_) | Load(_) | VocabularySize { .. } => 5,
+            Gguf(_)
+            | Config(_)
+            | Chat(_)
+            | Load(_)
+            | VocabularySize { .. }
+            | NoPromptCache { .. } => 5,
             Tokenizer(TokenizerError::Arena(_)) => 1,
             Tokenizer(_) => 5,
             DoesNotFit(_) | Memory { .. } | Lock(_) => 6,
@@ -195,6 +205,11 @@ impl fmt::Display for Error {
                     "tensor {tensor} has a weight that is infinite or no number"
                 )
             }
+            NoPromptCache { path } => write!(
+                f,
+                "{}: no prompt cache, and left as it is",
+                path.to_bytes().escape_ascii()
+            ),
             Kv(error) => error.fmt(f),
             Tokenizer(error) => error.fmt(f),
             Chat(error) => error.fmt(f),

@@ -163,7 +163,8 @@ pub struct Generator<'g, 'm, 'k> {
 }
 
 impl Generator<'_, '_, '_> {
-    /// Runs the prompt, whose ids are the first `prompt_len` of `history`, and generates.
+    /// Runs the prompt, whose ids are the first `prompt_len` of `history`, from `position` on, and
+    /// generates.
     ///
     /// # Errors
     /// The output is closed, or a logit is no number.
@@ -172,6 +173,7 @@ impl Generator<'_, '_, '_> {
         prompt_len: usize,
         forward: &mut Region<'_, Forward>,
     ) -> Result<Ended, Error> {
+        let cached = self.position;
         let before = State::read(Root::SYSTEM, &self.cpus);
         self.times = Times {
             began: sys::now(),
@@ -191,7 +193,7 @@ impl Generator<'_, '_, '_> {
         let read_speed = self.options.profile.then(|| self.engine.read_speed());
         Ok(Ended {
             finish: finish?,
-            prompt_len,
+            prefilled: prompt_len - cached,
             times: self.times,
             step_bytes: self.engine.weights.step_bytes(),
             read_speed,
@@ -373,8 +375,8 @@ impl Generator<'_, '_, '_> {
 pub struct Ended {
     /// Why.
     pub finish: Finish,
-    /// Tokens of the prompt.
-    pub prompt_len: usize,
+    /// Tokens of the prompt that were evaluated.
+    pub prefilled: usize,
     /// The sampler's seed.
     pub seed: u64,
     times: Times,
@@ -389,6 +391,11 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Whether a signal ended it.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self.finish, Finish::Cancel(_))
+    }
+
     /// Tokens that were chosen.
     pub fn generated(&self) -> usize {
         self.times.generated
@@ -407,7 +414,7 @@ impl Ended {
     /// The `end` line. Speeds are tokens per second of their own phase: prefill counts the
     /// prompt's tokens, decode the tokens after the first, which came from the prefill.
     pub fn log(&self, log: &Log) {
-        let prompt_len = self.prompt_len;
+        let prefilled = self.prefilled;
         let generated = self.times.generated;
         let (prefill_ms, decode_ms) = self.spans_ms();
         let decoded = generated.saturating_sub(1);
@@ -422,9 +429,9 @@ impl Ended {
         event!(
             log,
             "end",
-            count prefill_tokens = prompt_len,
+            count prefill_tokens = prefilled,
             decimal prefill_ms = prefill_ms,
-            decimal prefill_tok_s = speed(prompt_len, prefill_ms),
+            decimal prefill_tok_s = speed(prefilled, prefill_ms),
             count generated = generated,
             count decode_tokens = decoded,
             decimal decode_ms = decode_ms,

@@ -114,6 +114,156 @@ impl Storage<'_> {
     }
 }
 
+impl Storage<'_> {
+    fn bytes(&self) -> usize {
+        match self {
+            Storage::F32(all) => size_of_val(&**all),
+            Storage::F16(all) => size_of_val(&**all),
+            Storage::Q8_0(all) => size_of_val(&**all),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Storage::F32(all) => all.fill(0.0),
+            Storage::F16(all) => all.fill(0),
+            Storage::Q8_0(all) => all.fill(Q8Tile {
+                scales: [0; 8],
+                digits: [[0; 8]; BLOCK],
+            }),
+        }
+    }
+
+    /// Of each of so many `runs` the first blocks: `[there are, wanted]`.
+    fn write<E>(
+        &self,
+        runs: usize,
+        blocks: [usize; 2],
+        out: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Storage::F32(all) => write_runs(all, runs, blocks, out),
+            Storage::F16(all) => write_runs(all, runs, blocks, out),
+            Storage::Q8_0(all) => write_runs(all, runs, blocks, out),
+        }
+    }
+
+    /// Of each of so many `runs` the first blocks: `[there are, come, wanted]`.
+    fn read<E>(
+        &mut self,
+        runs: usize,
+        blocks: [usize; 3],
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Storage::F32(all) => read_runs(all, runs, blocks, fill),
+            Storage::F16(all) => read_runs(all, runs, blocks, fill),
+            Storage::Q8_0(all) => read_runs(all, runs, blocks, fill),
+        }
+    }
+}
+
+/// What a cache consists of, as little-endian bytes.
+trait Stored: Copy {
+    fn write(&self, bytes: &mut [u8]);
+    fn read(bytes: &[u8]) -> Self;
+}
+
+impl Stored for f32 {
+    fn write(&self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        f32::from_le_bytes(*bytes.first_chunk().expect("four bytes"))
+    }
+}
+
+impl Stored for u16 {
+    fn write(&self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        u16::from_le_bytes(*bytes.first_chunk().expect("two bytes"))
+    }
+}
+
+impl Stored for Q8Tile {
+    fn write(&self, bytes: &mut [u8]) {
+        let (scales, digits) = bytes.split_at_mut(size_of_val(&self.scales));
+        for (bytes, scale) in scales.chunks_exact_mut(2).zip(&self.scales) {
+            scale.write(bytes);
+        }
+        for (byte, &digit) in digits.iter_mut().zip(self.digits.as_flattened()) {
+            *byte = digit as u8;
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        let mut tile = Q8Tile {
+            scales: [0; 8],
+            digits: [[0; 8]; BLOCK],
+        };
+        let (scales, digits) = bytes.split_at(size_of_val(&tile.scales));
+        for (scale, bytes) in tile.scales.iter_mut().zip(scales.chunks_exact(2)) {
+            *scale = u16::read(bytes);
+        }
+        for (digit, &byte) in tile.digits.as_flattened_mut().iter_mut().zip(digits) {
+            *digit = byte as i8;
+        }
+        tile
+    }
+}
+
+/// Bytes that are converted at a time: a whole number of whatever is stored.
+const CONVERTED: usize = 16 * size_of::<Q8Tile>();
+
+fn write_runs<T: Stored, E>(
+    all: &[T],
+    runs: usize,
+    [there, wanted]: [usize; 2],
+    out: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut buffer = [0; CONVERTED];
+    let run = all.len() / runs;
+    let block = run / there;
+    for run in all.chunks_exact(run) {
+        for part in run[..block * wanted].chunks(CONVERTED / size_of::<T>()) {
+            let bytes = &mut buffer[..size_of_val(part)];
+            for (bytes, number) in bytes.chunks_exact_mut(size_of::<T>()).zip(part) {
+                number.write(bytes);
+            }
+            out(bytes)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_runs<T: Stored, E>(
+    all: &mut [T],
+    runs: usize,
+    [there, come, wanted]: [usize; 3],
+    fill: &mut dyn FnMut(&mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut buffer = [0; CONVERTED];
+    let run = all.len() / runs;
+    let block = run / there;
+    for run in all.chunks_exact_mut(run) {
+        let mut numbers = run[..block * wanted].iter_mut();
+        let mut left = come * block * size_of::<T>();
+        while left > 0 {
+            let bytes = &mut buffer[..left.min(CONVERTED)];
+            left -= bytes.len();
+            fill(bytes)?;
+            for (bytes, number) in bytes.chunks_exact(size_of::<T>()).zip(&mut numbers) {
+                *number = T::read(bytes);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The heads of a layer's keys, or values.
 enum Heads<'k> {
     F32(Chunks<'k, f32>),
@@ -244,6 +394,69 @@ impl<'k> KvCache<'k> {
             kv_heads: config.kv_heads,
             dim: config.head_dim,
         })
+    }
+
+    /// Bytes that [`write`](Self::write) makes of so many positions.
+    pub fn written_bytes(&self, positions: u64) -> u64 {
+        let blocks = (self.capacity / 8) as u64;
+        let all = (self.keys.bytes() + self.values.bytes()) as u64;
+        positions.div_ceil(8).saturating_mul(all / blocks)
+    }
+
+    /// Gives `out` the blocks of eight that hold the first `positions`, part by part: a layout that
+    /// does not depend on the context, little-endian.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write<E>(
+        &self,
+        positions: usize,
+        out: &mut dyn FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let blocks = [self.capacity / 8, positions.div_ceil(8)];
+        self.keys.write(self.key_runs(), blocks, out)?;
+        self.values.write(self.value_runs(), blocks, out)
+    }
+
+    /// Takes the first `wanted` positions of what was written of `written`, which may be more than
+    /// there is room for. `fill` gives the bytes, all of them one after the other.
+    ///
+    /// # Errors
+    /// Those of `fill`. What the cache has then is no use.
+    pub fn read<E>(
+        &mut self,
+        written: usize,
+        wanted: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        assert!(
+            wanted <= written.min(self.capacity),
+            "positions that there are"
+        );
+        let blocks = [self.capacity, written, wanted].map(|positions| positions.div_ceil(8));
+        let (key_runs, value_runs) = (self.key_runs(), self.value_runs());
+        self.keys.read(key_runs, blocks, fill)?;
+        self.values.read(value_runs, blocks, fill)
+    }
+
+    /// Forgets what was read: no number of it is met again, in a block of eight that is not full.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.values.clear();
+    }
+
+    /// Stretches of keys in which blocks of positions follow each other.
+    fn key_runs(&self) -> usize {
+        self.layers * self.kv_heads
+    }
+
+    /// Stretches of values in which blocks of positions follow each other.
+    fn value_runs(&self) -> usize {
+        let dims = match self.values {
+            Storage::F32(_) | Storage::F16(_) => 8,
+            Storage::Q8_0(_) => BLOCK,
+        };
+        self.layers * self.kv_heads * (self.dim / dims)
     }
 
     /// What stores the keys and values of a layer.

@@ -54,6 +54,8 @@ pub struct Options {
     pub prompt_file: Option<&'static CStr>,
     pub prompt_ids: Option<&'static CStr>,
     pub system: Option<&'static CStr>,
+    pub prompt_cache: Option<&'static CStr>,
+    pub prompt_cache_ro: bool,
     pub console: Option<Spec>,
     pub framed: bool,
     /// A line that ends the console, where a program has no other end.
@@ -106,6 +108,8 @@ impl Default for Options {
             prompt_file: None,
             prompt_ids: None,
             system: None,
+            prompt_cache: None,
+            prompt_cache_ro: false,
             console: None,
             framed: false,
             poweroff_word: None,
@@ -169,6 +173,8 @@ pub enum UsageError {
     UnknownBaud(&'static CStr),
     /// A flag that gives or shows one prompt, together with `--console` or `--framed`.
     NotWithConsole(&'static str),
+    /// `--prompt-cache` would write a file, and `--sandbox` lets none be written.
+    CacheInSandbox,
     /// The console is to be served, and none is named.
     MissingConsole,
     /// `--cpu-range` names no processor that the process may run on.
@@ -230,6 +236,9 @@ impl fmt::Display for UsageError {
             UsageError::NotWithConsole(flag) => {
                 write!(f, "flag {flag} does not go with --console or --framed")
             }
+            UsageError::CacheInSandbox => f.write_str(
+                "with --sandbox a prompt cache cannot be written: --prompt-cache-ro only reads it",
+            ),
             UsageError::MissingConsole => f.write_str("no console: --console DEV:BAUD"),
             UsageError::TooManyStops => write!(f, "at most {STOPS_MAX} stop strings"),
             UsageError::NoProcessor => {
@@ -275,6 +284,9 @@ prompt
                           prompts from a terminal, a line each, answered until it
                           ends; - for stdin and stdout (docs/console.md)
   --framed                the same with a JSON object a line, for programs
+  --prompt-cache FILE     keep the prompt's keys and values there for the next run, which
+                          evaluates only what its prompt does not begin with
+  --prompt-cache-ro       only read it
   --prompt-ids FILE       token ids instead of text, separated by white space
 generation
   -n, --predict N         tokens to generate at most (128)
@@ -414,6 +426,10 @@ impl Options {
             first = false;
         }
         options.check_console()?;
+        let writes_cache = options.prompt_cache.is_some() && !options.prompt_cache_ro;
+        if writes_cache && options.sandbox == Some(true) {
+            return Err(UsageError::CacheInSandbox);
+        }
         Ok(options)
     }
 
@@ -429,6 +445,7 @@ impl Options {
             ("-p", self.prompt.is_some()),
             ("-f", self.prompt_file.is_some()),
             ("--prompt-ids", self.prompt_ids.is_some()),
+            ("--prompt-cache", self.prompt_cache.is_some()),
             ("--ids", self.ids),
             ("--logits", self.logits.is_some()),
         ] {
@@ -493,6 +510,8 @@ impl Options {
             "-f" | "--file" => self.prompt_file = Some(flag.value()?),
             "--prompt-ids" => self.prompt_ids = Some(flag.value()?),
             "-sys" | "--system-prompt" => self.system = Some(flag.value()?),
+            "--prompt-cache" => self.prompt_cache = Some(flag.value()?),
+            "--prompt-cache-ro" => self.prompt_cache_ro = true,
             "--console" => {
                 let value = flag.value()?;
                 self.console = Some(Spec::parse(value).map_err(|error| match error {

@@ -4,10 +4,11 @@ use crate::conversation::{Asked, Conversation};
 use crate::error::Error;
 use crate::generate::{Ended, Finish, LogitsFile, Manner, Reader};
 use crate::ids;
-use crate::log::Log;
+use crate::log::{Log, event};
 use crate::options::Options;
 use crate::output::Output;
 use crate::prompt;
+use crate::prompt_cache::{self, Identity, PromptCache};
 use crate::session::{self, Machine, Memory};
 use crate::sys;
 use crate::trace::{Phase, Trace};
@@ -31,6 +32,10 @@ fn run_traced(
     log: &Log,
     trace: Trace<'_>,
 ) -> Result<Ended, Error> {
+    let prompt_cache = options
+        .prompt_cache
+        .map(|path| PromptCache::open(path, options.prompt_cache_ro))
+        .transpose()?;
     let setup = session::set_up(machine, options, log, trace)?;
     let mut memory = Memory::reserve(&setup, options, trace)?;
     let kv = memory.kv.open();
@@ -57,13 +62,81 @@ fn run_traced(
         output: Output::default(),
         shows_ids: options.ids,
     };
+    let identity = || Identity {
+        model: prompt_cache::model_hash(&setup.model.gguf, &engine.weights),
+        key_format: setup.request.key_format,
+        value_format: setup.request.value_format,
+    };
+    let kept = prompt_cache.as_ref().map(|file| (file, identity()));
+    let cached = match &kept {
+        Some((file, identity)) => load(file, identity, &mut talk, prompt_len, log),
+        None => 0,
+    };
     let asked = Asked {
         prompt_len,
+        cached,
         manner,
         logits_file,
         reader: &mut reader,
     };
-    talk.answer(&setup, options, log, &mut engine, asked)
+    let ended = talk.answer(&setup, options, log, &mut engine, asked)?;
+    match kept {
+        Some((file, identity)) if file.is_outdated(cached, prompt_len) && !ended.is_cancelled() => {
+            keep(file, &identity, &talk, prompt_len, log);
+        }
+        _ => {}
+    }
+    Ok(ended)
+}
+
+/// How many tokens of the prompt are in the cache now, from the file. One that is of no use is told
+/// of, and the prompt is evaluated as if there were none.
+fn load(
+    file: &PromptCache,
+    identity: &Identity,
+    talk: &mut Conversation<'_, '_>,
+    prompt_len: usize,
+    log: &Log,
+) -> usize {
+    let began = sys::now();
+    match file.load(identity, &talk.history[..prompt_len], &mut talk.cache) {
+        Ok(tokens) => {
+            event!(
+                log,
+                "prompt_cache",
+                text did = "read",
+                count tokens = tokens,
+                time ms = sys::now() - began,
+            );
+            tokens
+        }
+        Err(unusable) => {
+            log.warning(format_args!("the prompt cache is not used: {unusable}"));
+            0
+        }
+    }
+}
+
+/// Writes the prompt's file for the next run. The answer is complete: that it cannot be written is
+/// told, and no more.
+fn keep(
+    file: &PromptCache,
+    identity: &Identity,
+    talk: &Conversation<'_, '_>,
+    prompt_len: usize,
+    log: &Log,
+) {
+    let began = sys::now();
+    match file.write(identity, &talk.history[..prompt_len], &talk.cache) {
+        Ok(_) => drop(event!(
+            log,
+            "prompt_cache",
+            text did = "written",
+            count tokens = prompt_len,
+            time ms = sys::now() - began,
+        )),
+        Err(errno) => log.warning(format_args!("the prompt cache is not written: {errno}")),
+    }
 }
 
 /// stdout as the reader.

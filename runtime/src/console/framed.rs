@@ -317,7 +317,7 @@ pub fn write_end(port: &mut Port<'_>, id: Option<Id<'_>>, ended: &Ended) -> Resu
     let (prefill_ms, decode_ms) = ended.spans_ms();
     Object::new(port, id)
         .text("finish", ended.finish.name().as_bytes())
-        .plain("prefill_tokens", ended.prompt_len)
+        .plain("prefill_tokens", ended.prefilled)
         .plain("generated", ended.generated())
         .plain("prefill_ms", format_args!("{prefill_ms:.2}"))
         .plain("decode_ms", format_args!("{decode_ms:.2}"))

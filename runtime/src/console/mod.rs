@@ -261,6 +261,7 @@ impl Server<'_, '_, '_> {
         };
         let asked = Asked {
             prompt_len,
+            cached: 0,
             manner,
             logits_file: None,
             reader: &mut reader,

@@ -14,18 +14,16 @@ use crate::log::Log;
 use crate::model::weights::{FileRows, Sizes, Source};
 use crate::model::{Config, Matrix, Weights};
 use crate::model_file::ModelFile;
+use crate::new_file::NewFile;
 use crate::options::UsageError;
 use crate::progress::Progress;
 use crate::sys::{self, Errno, Fd, FileKind, HalfFile, STACK_BYTES, Team};
 use core::ffi::CStr;
-use heapless::Vec;
 use kernels_asm::format::LAYOUT;
 use xxhash_rust::xxh64::Xxh64;
 
 /// Packed bytes that are aimed at between two writes.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Bytes of the longest path.
-const PATH_BYTES: usize = 4096;
 
 /// Packs `model` into an image at `path`, a file or a block device. Returns its bytes.
 ///
@@ -40,27 +38,28 @@ pub fn pack(model: &ModelFile, path: &'static CStr, cpus: &[u32], log: &Log) -> 
     Weights::gather(&model.gguf, &config, &mut sizes)?;
     let needs = Parts::new(&sizes, model.gguf.header()).end;
     let target = Target::create(path, model.file, needs)?;
-    let _half_file = target.temporary().map(HalfFile::new); // the model may become shorter
+    let _half_file = target
+        .new
+        .as_ref()
+        .map(|new| HalfFile::new(new.temporary())); // the model may become shorter
     let written = write(model, &config, &sizes, target.file, cpus, log);
-    let written = written.map_err(|error| match error {
-        Error::Load(LoadError::Write { errno }) => {
-            Error::of_io(errno, |errno| Error::File { path, errno })
-        }
-        error => error,
-    });
     let finished = written.and_then(|bytes| target.finish().map(|()| bytes));
     if finished.is_err() {
         target.discard();
     }
-    finished
+    finished.map_err(|error| match error {
+        Error::Load(LoadError::Write { errno }) => {
+            Error::of_io(errno, |errno| Error::File { path, errno })
+        }
+        error => error,
+    })
 }
 
 /// The image in the making.
 struct Target {
-    path: &'static CStr,
-    /// The name that a file has until it is whole; none on a block device.
-    temporary: Option<Vec<u8, PATH_BYTES>>,
     file: Fd,
+    /// Its name to be; none on a block device.
+    new: Option<NewFile>,
 }
 
 impl Target {
@@ -80,11 +79,7 @@ impl Target {
                     // neither: an old header would vouch for tensors that are half new.
                     file.write_all_at(&[0; PREAMBLE_BYTES], 0).map_err(failed)?;
                     file.sync().map_err(failed)?;
-                    return Ok(Target {
-                        path,
-                        temporary: None,
-                        file,
-                    });
+                    return Ok(Target { file, new: None });
                 }
                 FileKind::Regular => {} // is replaced by another of its name
                 FileKind::Stream | FileKind::Other => return Err(Error::NotAFile { path }),
@@ -92,60 +87,28 @@ impl Target {
             Err(Errno::NOT_FOUND) => {}
             Err(errno) => return Err(failed(errno)),
         }
-        let mut name = Vec::new();
-        name.extend_from_slice(path.to_bytes())
-            .and_then(|()| name.extend_from_slice(b".partial\0"))
-            .map_err(|_| failed(Errno::NAME_TOO_LONG))?;
-        let temporary =
-            CStr::from_bytes_until_nul(&name).map_err(|_| failed(Errno::NAME_TOO_LONG))?;
-        let file = Fd::create(temporary).map_err(failed)?;
+        let new = NewFile::create(path).map_err(failed)?;
         Ok(Target {
-            path,
-            temporary: Some(name),
-            file,
+            file: new.file,
+            new: Some(new),
         })
-    }
-
-    fn temporary(&self) -> Option<&CStr> {
-        CStr::from_bytes_until_nul(self.temporary.as_deref()?).ok()
     }
 
     /// Puts the whole image in its place.
     fn finish(&self) -> Result<(), Error> {
-        let path = self.path;
-        let failed = |errno| Error::of_io(errno, |errno| Error::File { path, errno });
+        let failed = |errno| LoadError::Write { errno };
         self.file.sync().map_err(failed)?;
         check_signal()?; // slow storage may take a minute for what it was given
-        match self.temporary() {
-            Some(temporary) => {
-                sys::rename(temporary, path).map_err(failed)?;
-                sync_folder(path);
-                Ok(())
-            }
-            None => Ok(()),
+        if let Some(new) = &self.new {
+            new.put_in_place().map_err(failed)?;
         }
+        Ok(())
     }
 
     fn discard(&self) {
-        if let Some(temporary) = self.temporary() {
-            let _ = sys::remove(temporary); // the error that led here is the one to tell
+        if let Some(new) = &self.new {
+            new.discard();
         }
-    }
-}
-
-/// Waits until the folder of `path` is on the storage, so that a power cut leaves the new name there.
-/// Not every file system can.
-fn sync_folder(path: &CStr) {
-    let bytes = path.to_bytes();
-    let folder = match bytes.iter().rposition(|&byte| byte == b'/') {
-        Some(slash) => &bytes[..=slash],
-        None => b".",
-    };
-    let mut name = Vec::<u8, PATH_BYTES>::new();
-    let is_name = name.extend_from_slice(folder).is_ok() && name.push(0).is_ok();
-    let folder = CStr::from_bytes_until_nul(&name).ok().filter(|_| is_name);
-    if let Some(folder) = folder.and_then(|folder| Fd::open(folder).ok()) {
-        let _ = folder.sync();
     }
 }
 
