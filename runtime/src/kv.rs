@@ -123,17 +123,6 @@ impl Storage<'_> {
         }
     }
 
-    fn clear(&mut self) {
-        match self {
-            Storage::F32(all) => all.fill(0.0),
-            Storage::F16(all) => all.fill(0),
-            Storage::Q8_0(all) => all.fill(Q8Tile {
-                scales: [0; 8],
-                digits: [[0; 8]; BLOCK],
-            }),
-        }
-    }
-
     /// Of each of so many `runs` the first blocks: `[there are, wanted]`.
     fn write<E>(
         &self,
@@ -422,7 +411,7 @@ impl<'k> KvCache<'k> {
     /// there is room for. `fill` gives the bytes, all of them one after the other.
     ///
     /// # Errors
-    /// Those of `fill`. What the cache has then is no use.
+    /// Those of `fill`. Nobody is to be told then that the positions are there.
     pub fn read<E>(
         &mut self,
         written: usize,
@@ -437,12 +426,6 @@ impl<'k> KvCache<'k> {
         let (key_runs, value_runs) = (self.key_runs(), self.value_runs());
         self.keys.read(key_runs, blocks, fill)?;
         self.values.read(value_runs, blocks, fill)
-    }
-
-    /// Forgets what was read: no number of it is met again, in a block of eight that is not full.
-    pub fn clear(&mut self) {
-        self.keys.clear();
-        self.values.clear();
     }
 
     /// Stretches of keys in which blocks of positions follow each other.

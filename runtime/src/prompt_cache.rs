@@ -113,52 +113,43 @@ impl fmt::Display for Unusable {
     }
 }
 
+/// Gives a file's next bytes, as many as there is room for.
+type Source<'s> = &'s mut dyn FnMut(&mut [u8]) -> Result<(), Errno>;
+
 /// A file, read from its start, with the checksum of what was read.
-struct Reader {
-    file: Fd,
-    at: u64,
+struct Reader<'s> {
+    source: Source<'s>,
     hash: Xxh64,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Unusable> {
-        let read = self.file.read_exact_at(bytes, self.at);
-        read.map_err(Unusable::Read)?;
-        self.at += bytes.len() as u64;
+        (self.source)(bytes).map_err(Unusable::Read)?;
         self.hash.update(bytes);
         Ok(())
     }
 }
 
-/// Takes from `file`, of `size` bytes, the keys and values of the tokens that it shares with the
-/// front of `prompt`. Returns how many: never the last of the prompt, whose logits are wanted.
+/// Takes from a file of `size` bytes, which `source` gives one after the other, the keys and values of
+/// the tokens that it shares with the front of `prompt`. Returns how many: never the last of the
+/// prompt, whose logits are wanted.
 ///
 /// # Errors
-/// The file is of no use; then the cache is empty.
+/// The file is of no use. What the cache then has of it is not met: a step reads only positions that
+/// were evaluated.
 pub fn read(
-    file: Fd,
-    size: u64,
-    identity: &Identity,
-    prompt: &[u32],
-    cache: &mut KvCache<'_>,
-) -> Result<usize, Unusable> {
-    let shared = read_unchecked(file, size, identity, prompt, cache);
-    if shared.is_err() {
-        cache.clear(); // what is no number would not stay where it is
-    }
-    shared
-}
-
-fn read_unchecked(
-    file: Fd,
+    source: Source<'_>,
     size: u64,
     identity: &Identity,
     prompt: &[u32],
     cache: &mut KvCache<'_>,
 ) -> Result<usize, Unusable> {
     let hash = Xxh64::new(0);
-    let mut reader = Reader { file, at: 0, hash };
+    let mut reader = Reader { source, hash };
     let mut header = [0; HEADER_BYTES];
+    if size < HEADER_BYTES as u64 {
+        return Err(Unusable::Size);
+    }
     reader.fill(&mut header)?;
     let tokens = u32::from_le_bytes(*header[24..].first_chunk().expect("its place"));
     let wanted = identity.header(tokens as usize);
@@ -253,10 +244,16 @@ impl PromptCache {
         prompt: &[u32],
         cache: &mut KvCache<'_>,
     ) -> Result<usize, Unusable> {
-        match self.old {
-            Some((file, size)) => read(file, size, identity, prompt, cache),
-            None => Ok(0),
-        }
+        let Some((file, size)) = self.old else {
+            return Ok(0);
+        };
+        let mut at = 0;
+        let mut source = |bytes: &mut [u8]| {
+            let read = file.read_exact_at(bytes, at);
+            at += bytes.len() as u64;
+            read
+        };
+        read(&mut source, size, identity, prompt, cache)
     }
 
     /// Whether to [write](Self::write) a prompt of which so many tokens were loaded: if a quarter or
@@ -277,7 +274,8 @@ impl PromptCache {
         cache: &KvCache<'_>,
     ) -> Result<u64, Errno> {
         let new = NewFile::create(self.path)?;
-        let written = write(new.file, identity, prompt, cache);
+        let mut out = |bytes: &[u8]| new.file.write_all(bytes);
+        let written = write(&mut out, identity, prompt, cache);
         let in_place = written.and_then(|bytes| {
             new.file.sync()?;
             new.put_in_place()?;
@@ -290,31 +288,31 @@ impl PromptCache {
     }
 }
 
-/// Writes a prompt's file; returns its bytes.
+/// Gives a prompt's file to `out`, part by part; returns its bytes.
 ///
 /// # Errors
-/// It cannot be written.
+/// Those of `out`.
 pub fn write(
-    file: Fd,
+    out: &mut dyn FnMut(&[u8]) -> Result<(), Errno>,
     identity: &Identity,
     prompt: &[u32],
     cache: &KvCache<'_>,
 ) -> Result<u64, Errno> {
     let (mut hash, mut size) = (Xxh64::new(0), 0);
-    let mut out = |bytes: &[u8]| {
+    let mut hashed = |bytes: &[u8]| {
         hash.update(bytes);
         size += bytes.len() as u64;
-        file.write_all(bytes)
+        out(bytes)
     };
-    out(&identity.header(prompt.len()))?;
+    hashed(&identity.header(prompt.len()))?;
     for ids in prompt.chunks(IDS) {
         let mut bytes = [0; 4 * IDS];
         for (bytes, id) in bytes.chunks_exact_mut(4).zip(ids) {
             bytes.copy_from_slice(&id.to_le_bytes());
         }
-        out(&bytes[..4 * ids.len()])?;
+        hashed(&bytes[..4 * ids.len()])?;
     }
-    cache.write(prompt.len(), &mut out)?;
-    file.write_all(&hash.digest().to_le_bytes())?;
+    cache.write(prompt.len(), &mut hashed)?;
+    out(&hash.digest().to_le_bytes())?;
     Ok(size + CHECKSUM_BYTES as u64)
 }
