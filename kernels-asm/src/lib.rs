@@ -13,6 +13,7 @@
 //! - [`mod@reference`]: each operation in plain Rust, written to be read
 //! - [`vector`]: the float operations, written once over an eight-lane vector
 //! - `x86_64`, `aarch64`: the fast tiers
+//! - [`samples`]: inputs to check kernels with
 //!
 //! This crate knows blocks and registers. It does not know models, files or threads, and it
 //! allocates nothing.
@@ -29,6 +30,7 @@ pub mod half;
 pub mod pack;
 pub mod reference;
 pub mod registry;
+pub mod samples;
 pub mod vector;
 #[cfg(target_arch = "x86_64")]
 pub mod x86_64;

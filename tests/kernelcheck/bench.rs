@@ -1,12 +1,13 @@
 //! Times kernels: medians, with the matrix in the L2 cache and with one that no cache holds.
 #![allow(unsafe_code)] // calls kernels, as their contract allows
 
-use crate::inputs::{Activations, Integers, Rng, Scales, gguf_blocks};
+use crate::inputs::{Activations, gguf_blocks};
 use crate::options::Options;
 use kernels_asm::features::Isa;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::pack::{pack_group, unpack_row};
 use kernels_asm::registry::{Gemm, Gemv, Kernel, Operation};
+use kernels_asm::samples::{Integers, Rng, Scales};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 

@@ -2,11 +2,12 @@
 #![allow(unsafe_code)] // calls kernels, as their contract allows
 
 use crate::guard::{Guarded, Place};
-use crate::inputs::{Activations, Integers, Rng, Scales, gguf_blocks};
+use crate::inputs::{Activations, gguf_blocks};
 use crate::trampoline;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::pack::pack_group;
 use kernels_asm::registry::{Gemm, Gemv};
+use kernels_asm::samples::{Integers, Rng, Scales};
 
 /// What the input of a comparison is: a matrix, and a vector or several.
 #[derive(Clone, Copy, Debug)]

@@ -19,10 +19,10 @@ mod trampoline;
 mod vector;
 
 use compare::{Case, Vectors, compare, compare_several};
-use inputs::{Integers, Rng, Scales};
 use kernels_asm::features::Isa;
 use kernels_asm::format::WeightFormat;
 use kernels_asm::registry::{Gemm, Gemv, KERNELS, Kernel, Operation};
+use kernels_asm::samples::{Integers, Rng, Scales};
 use options::Options;
 use std::process::ExitCode;
 use std::sync::Mutex;

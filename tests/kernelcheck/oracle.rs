@@ -3,11 +3,12 @@
 //! Written from the description of the GGUF block formats, weight by weight and in f64, without a
 //! line of `kernels_asm`: what a file means, not how it is packed.
 
-use crate::inputs::{Activations, Integers, Rng, Scales, gguf_blocks};
+use crate::inputs::{Activations, gguf_blocks};
 use kernels_asm::format::WeightFormat;
 use kernels_asm::half::f16_to_f32;
 use kernels_asm::pack::{pack_group, unpack_row};
 use kernels_asm::registry::Kernels;
+use kernels_asm::samples::{Integers, Rng, Scales};
 
 /// A weight is the difference of these, each exact.
 struct Weight {

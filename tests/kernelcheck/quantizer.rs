@@ -4,10 +4,11 @@
 //! it is the contract between the two: the sums fit the digits, and no digit is -128.
 #![allow(unsafe_code)] // calls tiers that the caller may
 
-use crate::inputs::{Activations, Rng};
+use crate::inputs::Activations;
 use crate::options::Options;
 use crate::vector::CASES;
 use kernels_asm::activation::ActivationFormat;
+use kernels_asm::samples::Rng;
 use kernels_asm::vector::VectorOps;
 
 /// Values of one vector: blocks of either kind, whole.

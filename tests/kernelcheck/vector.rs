@@ -5,10 +5,10 @@
 #![allow(unsafe_code)] // calls tiers that the caller may, and takes guarded bytes as numbers
 
 use crate::guard::{Guarded, Place};
-use crate::inputs::Rng;
 use crate::options::Options;
 use kernels_asm::activation::ActivationFormat::{self, Per32, Per256};
 use kernels_asm::half::f32_to_f16;
+use kernels_asm::samples::{Rng, Values};
 use kernels_asm::vector::{KvView, Q8Tile, REFERENCE, VectorOps, score_stride};
 use std::marker::PhantomData;
 
@@ -80,42 +80,6 @@ pub fn check(
         }
     }
     Ok(count)
-}
-
-/// What the floats of an input are.
-#[derive(Clone, Copy, Debug)]
-enum Values {
-    /// As in a model.
-    Ordinary,
-    /// Zeros of either sign, subnormals, the greatest, limits of formats.
-    Edges,
-    /// Any finite bits.
-    Finite,
-    /// Any bits: infinities and NaNs too.
-    Any,
-}
-
-impl Values {
-    const ALL: [Self; 4] = [Self::Ordinary, Self::Edges, Self::Finite, Self::Any];
-
-    fn f32(self, rng: &mut Rng) -> f32 {
-        #[rustfmt::skip]
-        const EDGES: [f32; 16] = [
-            0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, f32::MIN_POSITIVE, -f32::MIN_POSITIVE,
-            f32::MAX, f32::MIN, 65504.0, 65520.0, -88.0, 88.5, 3.74e-37, 127.5,
-        ];
-        const WIDE: [f32; 3] = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
-        let ordinary = (rng.bits() as i32) as f32 * (4.0 / i32::MAX as f32);
-        let bits = f32::from_bits(rng.bits() as u32);
-        match self {
-            Self::Ordinary => ordinary,
-            Self::Edges => rng.pick(&EDGES),
-            Self::Finite if bits.is_finite() => bits,
-            Self::Finite => ordinary,
-            Self::Any if rng.below(16) == 0 => rng.pick(&WIDE),
-            Self::Any => bits,
-        }
-    }
 }
 
 /// Where a case takes its sizes and values from.
