@@ -89,11 +89,12 @@ fn command(machine: &Machine<'_>, options: &Options, log: &mut Log) -> Result<u8
         }
         Command::Run => return Ok(commands::run::run(machine, options, log)?.exit_code()),
         Command::Plan => commands::plan::run(machine, options)?,
-        Command::Pack => commands::pack::run(options, log)?,
+        Command::Pack => commands::pack::run(machine, options, log)?,
         Command::Tokenize => commands::tokenize::run(options)?,
         Command::Perplexity => commands::perplexity::run(machine, options, log)?,
         Command::Bench => commands::bench::run(machine, options, log)?,
         Command::Inspect => commands::inspect::run(options)?,
+        Command::Selftest => commands::selftest::run(machine, options, log)?,
         Command::Kernels => commands::kernels::run(options)?,
         Command::Help => STDOUT.write_all(HELP.as_bytes()).map_err(Error::Output)?,
         Command::Version => commands::version(machine.board)?,

@@ -105,6 +105,22 @@ pub enum Error {
         /// Which.
         tensor: Name,
     },
+    /// Kernels that do not compute what they must.
+    Kernels {
+        /// How many.
+        wrong: usize,
+        /// Of how many.
+        all: usize,
+    },
+    /// Logits that are not those of the golden checksum.
+    Golden {
+        /// Their checksum.
+        found: u64,
+        /// The golden one.
+        expected: u64,
+        /// Whose that is.
+        of: &'static str,
+    },
     /// A signal ended the run; with the exit code that it asks for.
     Cancelled(u8),
     /// The kernel does not give the memory that was planned.
@@ -162,6 +178,7 @@ impl Error {
             PromptTooLong { .. } | PromptTooLarge { .. } => 7,
             Output(_) => 8,
             Sampler(SamplerError::NotFinite { .. }) | WeightNotFinite { .. } => 9,
+            Kernels { .. } | Golden { .. } => 10,
             Sampler(SamplerError::BadSetting { .. }) => 2,
             Sampler(_) => 1,
         }
@@ -239,6 +256,18 @@ impl fmt::Display for Error {
             BadPromptId => f.write_str("--prompt-ids: not a token id of this vocabulary"),
             Output(errno) => write!(f, "output: {errno}"),
             Sampler(error) => error.fmt(f),
+            Kernels { wrong, all } => write!(
+                f,
+                "self-test: {wrong} of {all} kernels do not compute what they must"
+            ),
+            Golden {
+                found,
+                expected,
+                of,
+            } => write!(
+                f,
+                "golden logits: checksum {found:016x} here, {expected:016x} {of}"
+            ),
             Cancelled(_) | Load(LoadError::Cancelled(_)) => f.write_str("cancelled by a signal"),
             Memory { bytes, errno } => write!(f, "{bytes} bytes of memory: {errno}"),
             Lock(errno) => write!(f, "--mlock: {errno}; ulimit -l says how much may be locked"),

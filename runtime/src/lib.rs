@@ -13,6 +13,8 @@
 //!
 //! A prompt comes from the command line, or prompts come one after the other by the [`console`].
 //!
+//! `selftest` says whether a CPU and a build compute what they must, `golden` whether a model does.
+//!
 //! A service manager is told how it goes by [`notify`].
 //!
 //! [`trace`] tells a sink what happens when; nobody listens by default.
@@ -33,6 +35,7 @@ pub mod entry;
 pub mod error;
 mod generate;
 pub mod gguf;
+mod golden;
 mod ids;
 pub mod image;
 mod init;
@@ -51,6 +54,7 @@ pub mod progress;
 mod prompt;
 pub mod prompt_cache;
 pub mod sampler;
+mod selftest;
 pub mod session;
 pub mod sys;
 pub mod tokenizer;

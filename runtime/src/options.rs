@@ -35,6 +35,8 @@ pub enum Command {
     Bench,
     /// What a file holds.
     Inspect,
+    /// Whether what is computed here is right.
+    Selftest,
     /// The list of kernels.
     Kernels,
     /// The list of flags.
@@ -271,6 +273,7 @@ usage: rushlight [run] -m MODEL [-p TEXT | -f FILE | text on stdin] [flags]
        rushlight inspect MODEL [flags]
        rushlight perplexity -m MODEL -f FILE [flags]
        rushlight bench -m MODEL [flags]
+       rushlight selftest [-m MODEL] [flags]
        rushlight tokenize | kernels [flags]
 
 prompt
@@ -323,6 +326,10 @@ output
   --special               tokenize: the texts of control tokens stand for these
   --format text|json      of what plan, inspect and perplexity print
   --chunks N              perplexity: score no more chunks, each of -c tokens (512)
+selftest, exit code 10 if something is not what it must be; a line each on stdout
+                          every kernel that this CPU can run, against the reference
+  -m MODEL                the tensors of this file too, and its logits: against those
+                          that pack computed, or of a GGUF, the reference kernels'
 bench, as llama-bench: a row on stdout for each test, loading excluded
   -p N[,N...]             prompts of N tokens, also written pp512 (512; 0: none)
   -n N[,N...]             N tokens one by one, also written tg128 (128; 0: none)
@@ -333,7 +340,8 @@ bench, as llama-bench: a row on stdout for each test, loading excluded
 
 exit codes: 0 ok, 1 internal, 2 usage, 3 CPU feature missing, 4 file not readable or writable,
 5 malformed or unsupported model, 6 does not fit, 7 prompt longer than the context,
-8 output closed, 9 NaN or Inf in logits, 129 SIGHUP, 130 SIGINT, 143 SIGTERM
+8 output closed, 9 NaN or Inf in logits, 10 self-test or golden mismatch,
+129 SIGHUP, 130 SIGINT, 143 SIGTERM
 ";
 
 /// No number of tokens is greater.
@@ -465,6 +473,7 @@ impl Options {
             "perplexity" => Command::Perplexity,
             "bench" => Command::Bench,
             "inspect" => Command::Inspect,
+            "selftest" => Command::Selftest,
             "kernels" => Command::Kernels,
             _ => return false,
         };

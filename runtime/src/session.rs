@@ -352,23 +352,29 @@ impl<'n> Setup<'n> {
     }
 }
 
+/// What the CPU has and `--isa` allows.
+///
+/// # Errors
+/// The CPU lacks what `--isa` needs.
+pub fn usable_features(options: &Options) -> Result<Features, Error> {
+    let detected = cpu::features();
+    let Some(isa) = options.isa else {
+        return Ok(detected);
+    };
+    let missing = isa.needs().without(detected);
+    match missing == Features::NONE {
+        true => Ok(isa.needs()),
+        false => Err(Error::CpuFeature { isa, missing }),
+    }
+}
+
 /// The strongest kernels that the CPU has and `--isa` allows, tuned for `cores`, or those that
 /// `--kernel` names.
 ///
 /// # Errors
 /// The CPU lacks what the user asks for.
 pub fn resolve_kernels(options: &Options, cores: Cores) -> Result<Kernels, Error> {
-    let detected = cpu::features();
-    let have = match options.isa {
-        None => detected,
-        Some(isa) => {
-            let missing = isa.needs().without(detected);
-            if missing != Features::NONE {
-                return Err(Error::CpuFeature { isa, missing });
-            }
-            isa.needs()
-        }
-    };
+    let have = usable_features(options)?;
     Ok(Kernels::resolve(have, cores.tuning(), &options.kernels)?)
 }
 
@@ -448,7 +454,8 @@ pub fn set_up<'n>(
     };
     let prompt = match (options.prompt_ids, &options.console) {
         (Some(_), _) | (_, Some(_)) => &[],
-        (None, None) if options.command == Command::Bench => &[], // it has its own
+        // They have their own.
+        (None, None) if matches!(options.command, Command::Bench | Command::Selftest) => &[],
         (None, None) => trace.during(Phase::Prompt, || prompt::read(options))?,
     };
     let _phase = trace.phase(Phase::Setup);

@@ -7,6 +7,7 @@ pub mod pack;
 pub mod perplexity;
 pub mod plan;
 pub mod run;
+pub mod selftest;
 pub mod tokenize;
 
 use crate::board::Board;

@@ -14,7 +14,7 @@
 //! | 32 | 8 | where they end; rows of an embedding that stays in the file follow |
 //! | 40 | 4 | tensors, `n` |
 //! | 44 | 4 | bytes of the GGUF header |
-//! | 48 | 8 | zero |
+//! | 48 | 8 | checksum of golden logits (`golden`), or zero: there is none |
 //! | 56 | 8 | XXH64 of the header: bytes 0 to 56, then from 64 to the end of the GGUF header |
 //! | 64 | 32 `n` | tensors, see below |
 //! | 64 + 32 `n` | | the GGUF header as it was, without padding |
@@ -27,6 +27,7 @@
 
 mod error;
 mod map;
+mod trial;
 pub mod write;
 
 pub use error::ImageError;
@@ -41,11 +42,14 @@ use xxhash_rust::xxh64::Xxh64;
 
 /// What an image starts with. The line feed finds transfers that changed line ends.
 pub const MAGIC: [u8; 8] = *b"RUSHIMG\n";
-/// Version of the header.
+/// Version of the header, and of the numbers: a change of `docs/numerics.md` that changes logits
+/// counts it up, since an image vouches for some.
 pub const VERSION: u32 = 1;
 /// Bytes in front of the table of tensors.
 const PREAMBLE_BYTES: usize = 64;
 const ENTRY_BYTES: usize = 32;
+/// Where the preamble has the checksum of golden logits.
+const GOLDEN_AT: usize = 48;
 /// Tensors start at a multiple of this: the arena's, so that kernels see no difference.
 const TENSOR_ALIGNMENT: u64 = crate::arena::ALIGNMENT as u64;
 /// Mapped weights start at a multiple of this: a page.
@@ -62,6 +66,7 @@ pub struct Image<'a> {
     entries: &'a [[u8; ENTRY_BYTES]],
     gguf_header: &'a [u8],
     weights: (u64, u64),
+    golden: u64,
 }
 
 /// Where a tensor lies.
@@ -160,6 +165,7 @@ impl<'a> Image<'a> {
             entries: bytes[PREAMBLE_BYTES..table_end].as_chunks().0,
             gguf_header: &bytes[table_end..header_end],
             weights,
+            golden: u64_at(bytes, GOLDEN_AT),
         };
         image.check_entries()?;
         Ok(image)
@@ -191,6 +197,11 @@ impl<'a> Image<'a> {
     /// As [`Gguf::check`]: it is checked no less than that of a file.
     pub fn gguf(&self) -> Result<Gguf<'a>, GgufError> {
         Gguf::check_header(self.gguf_header, SOURCE_BYTES_MAX)
+    }
+
+    /// Checksum of the logits that were computed while packing, if they were numbers.
+    pub fn golden(&self) -> Option<u64> {
+        (self.golden != 0).then_some(self.golden)
     }
 
     /// The mapped weights: what a step reads.

@@ -1,11 +1,15 @@
 //! `rushlight pack`: a GGUF file to a packed image.
 //!
 //! Tensors go through staging buffers of a few MiB, so a board can pack a model that it could not
-//! load. The header is written last, and a file gets its name after that: what was interrupted is
-//! no image.
+//! load. Then the image is run where it lies, for its golden logits. The header is written last,
+//! and a file gets its name after that: what was interrupted is no image.
 
-use super::{DATA_ALIGNMENT, ENTRY_BYTES, Entry, MAGIC, PREAMBLE_BYTES, TENSOR_ALIGNMENT, VERSION};
-use crate::arena::{self, Model, Open};
+use super::trial;
+use super::{
+    DATA_ALIGNMENT, ENTRY_BYTES, Entry, GOLDEN_AT, Image, MAGIC, PREAMBLE_BYTES, TENSOR_ALIGNMENT,
+    VERSION,
+};
+use crate::arena::{self, Forward, Kv, Model, Open};
 use crate::error::Error;
 use crate::gguf::TensorInfo;
 use crate::image::ImageError;
@@ -15,21 +19,46 @@ use crate::model::weights::{FileRows, Sizes, Source};
 use crate::model::{Config, Matrix, Weights};
 use crate::model_file::ModelFile;
 use crate::new_file::NewFile;
+use crate::notify::Notify;
 use crate::options::UsageError;
 use crate::progress::Progress;
 use crate::sys::{self, Errno, Fd, FileKind, HalfFile, STACK_BYTES, Team};
 use core::ffi::CStr;
 use kernels_asm::format::LAYOUT;
+use kernels_asm::registry::Kernels;
 use xxhash_rust::xxh64::Xxh64;
 
 /// Packed bytes that are aimed at between two writes.
 const WINDOW_BYTES: usize = 1 << 20;
 
-/// Packs `model` into an image at `path`, a file or a block device. Returns its bytes.
+/// What is packed, and with what.
+pub struct Packing<'a> {
+    /// The GGUF file.
+    pub model: &'a ModelFile,
+    /// The processor of each thread.
+    pub cpus: &'a [u32],
+    /// The kernels that compute golden logits.
+    pub kernels: Kernels,
+    /// Where progress is shown.
+    pub log: &'a Log,
+    /// Who is told that it goes on.
+    pub notify: &'a Notify,
+}
+
+/// An image that was written.
+pub struct Packed {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Checksum of its golden logits, if they are numbers.
+    pub golden: Option<u64>,
+}
+
+/// Packs a model into an image at `path`, a file or a block device.
 ///
 /// # Errors
 /// The model cannot be run, its file not be read, or the image not be written.
-pub fn pack(model: &ModelFile, path: &'static CStr, cpus: &[u32], log: &Log) -> Result<u64, Error> {
+pub fn pack(packing: &Packing<'_>, path: &'static CStr) -> Result<Packed, Error> {
+    let model = packing.model;
     if model.image.is_some() {
         return Err(LoadError::Image(ImageError::NotAgain).into());
     }
@@ -42,8 +71,8 @@ pub fn pack(model: &ModelFile, path: &'static CStr, cpus: &[u32], log: &Log) -> 
         .new
         .as_ref()
         .map(|new| HalfFile::new(new.temporary())); // the model may become shorter
-    let written = write(model, &config, &sizes, target.file, cpus, log);
-    let finished = written.and_then(|bytes| target.finish().map(|()| bytes));
+    let written = write(packing, &config, &sizes, &target);
+    let finished = written.and_then(|packed| target.finish().map(|()| packed));
     if finished.is_err() {
         target.discard();
     }
@@ -57,6 +86,7 @@ pub fn pack(model: &ModelFile, path: &'static CStr, cpus: &[u32], log: &Log) -> 
 
 /// The image in the making.
 struct Target {
+    path: &'static CStr,
     file: Fd,
     /// Its name to be; none on a block device.
     new: Option<NewFile>,
@@ -79,7 +109,11 @@ impl Target {
                     // neither: an old header would vouch for tensors that are half new.
                     file.write_all_at(&[0; PREAMBLE_BYTES], 0).map_err(failed)?;
                     file.sync().map_err(failed)?;
-                    return Ok(Target { file, new: None });
+                    return Ok(Target {
+                        path,
+                        file,
+                        new: None,
+                    });
                 }
                 FileKind::Regular => {} // is replaced by another of its name
                 FileKind::Stream | FileKind::Other => return Err(Error::NotAFile { path }),
@@ -89,9 +123,33 @@ impl Target {
         }
         let new = NewFile::create(path).map_err(failed)?;
         Ok(Target {
+            path,
             file: new.file,
             new: Some(new),
         })
+    }
+
+    /// The image as far as it is written, mapped, with the header that it will have; and its file,
+    /// to be read.
+    fn image<'h>(
+        &self,
+        header: &'h [u8],
+        parts: &Parts,
+        [size, weights_end]: [u64; 2],
+    ) -> Result<(Image<'h>, Fd), Error> {
+        let path = self.path;
+        let failed = |errno| Error::File { path, errno };
+        let name = self.new.as_ref().map_or(path, NewFile::temporary);
+        let file = Fd::open_file(name).map_err(failed)?;
+        let table_end = header.len() - parts.gguf_header_bytes;
+        let image = Image {
+            bytes: file.map(size as usize).map_err(failed)?,
+            entries: header[PREAMBLE_BYTES..table_end].as_chunks().0,
+            gguf_header: &header[table_end..],
+            weights: (parts.vectors, weights_end),
+            golden: 0,
+        };
+        Ok((image, file))
     }
 
     /// Puts the whole image in its place.
@@ -116,6 +174,8 @@ impl Target {
 struct Parts {
     /// Bytes of preamble, table and GGUF header.
     header_bytes: usize,
+    /// Those of the last.
+    gguf_header_bytes: usize,
     /// Where vectors start: all together, on a page or two, since a run copies them.
     vectors: u64,
     /// Where matrices start.
@@ -134,6 +194,7 @@ impl Parts {
         let rows = matrices + sizes.packed.iter().sum::<usize>() as u64;
         Parts {
             header_bytes,
+            gguf_header_bytes: gguf_header.len(),
             vectors,
             matrices,
             rows,
@@ -142,25 +203,32 @@ impl Parts {
     }
 }
 
-/// Writes tensors, then the header in front of them. Returns the bytes of the image.
+/// Writes tensors, then the header in front of them.
 fn write(
-    model: &ModelFile,
+    packing: &Packing<'_>,
     config: &Config,
     sizes: &Sizes,
-    file: Fd,
-    cpus: &[u32],
-    log: &Log,
-) -> Result<u64, Error> {
+    target: &Target,
+) -> Result<Packed, Error> {
+    let &Packing {
+        model, cpus, log, ..
+    } = packing;
+    let file = target.file;
     let parts = Parts::new(sizes, model.gguf.header());
     let header_bytes = parts.header_bytes;
     let window = WINDOW_BYTES.max(sizes.group_max);
     let (_, staging) = staging_bytes(sizes, cpus.len());
-    let scope = arena::rounded(staging) + arena::rounded(window) + arena::rounded(header_bytes);
+    let trial = trial::plan(config, sizes, cpus.len());
+    let model_bytes = arena::rounded(staging)
+        + arena::rounded(window)
+        + arena::rounded(header_bytes)
+        + trial.scope::<Model>();
+    let kv_bytes = trial.scope::<Kv>();
     let stacks = (cpus.len() - 1) * STACK_BYTES;
-    let bytes = scope + stacks;
+    let bytes = model_bytes + kv_bytes + trial.scope::<Forward>() + stacks;
     let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
     let (stacks, block) = reservation.split_at_mut(stacks);
-    let (scope, ..) = arena::split(block, scope, 0)?;
+    let (scope, kv, forward) = arena::split(block, model_bytes, kv_bytes)?;
     let scope: Open<'_, Model> = scope.open_once();
 
     let mut team = Team::start(cpus, stacks).map_err(Error::System)?;
@@ -187,20 +255,32 @@ fn write(
     let (size, weights_end) = (packer.end, packer.weights_end);
     drop(packer); // and the bar with it
 
-    seal(
+    complete(
         header,
         sizes.tensors,
         model.gguf.header(),
         [size, parts.vectors, weights_end],
     );
     // The header vouches for what it follows, so it must not be on the storage first.
-    let written = file.sync().and_then(|()| file.write_all_at(header, 0));
-    written.map_err(|errno| LoadError::Write { errno })?;
-    Ok(size)
+    let failed = |errno| LoadError::Write { errno };
+    file.sync().map_err(failed)?;
+    let (image, file_to_read) = target.image(header, &parts, [size, weights_end])?;
+    let memory = trial::Memory {
+        model: &scope,
+        kv,
+        forward,
+    };
+    let golden = trial::golden(packing, config, sizes, (image, file_to_read), memory, team)?;
+    seal(header, golden);
+    file.write_all_at(header, 0).map_err(failed)?;
+    Ok(Packed {
+        bytes: size,
+        golden,
+    })
 }
 
-/// Completes a header whose table is filled in but not sorted.
-fn seal(header: &mut [u8], tensors: usize, gguf_header: &[u8], extent: [u64; 3]) {
+/// Completes a header whose table is filled in but not sorted, up to what seals it.
+fn complete(header: &mut [u8], tensors: usize, gguf_header: &[u8], extent: [u64; 3]) {
     let table_end = PREAMBLE_BYTES + ENTRY_BYTES * tensors;
     let table: &mut [[u8; ENTRY_BYTES]] = header[PREAMBLE_BYTES..table_end].as_chunks_mut().0;
     table.sort_unstable_by_key(|entry| Entry::read(entry).record);
@@ -213,6 +293,11 @@ fn seal(header: &mut [u8], tensors: usize, gguf_header: &[u8], extent: [u64; 3])
     }
     header[40..44].copy_from_slice(&(tensors as u32).to_le_bytes());
     header[44..48].copy_from_slice(&(gguf_header.len() as u32).to_le_bytes());
+}
+
+/// Enters the checksum of golden logits, and that of the header.
+fn seal(header: &mut [u8], golden: Option<u64>) {
+    header[GOLDEN_AT..][..8].copy_from_slice(&golden.unwrap_or(0).to_le_bytes());
     let checksum = super::header_checksum(header);
     header[56..64].copy_from_slice(&checksum.to_le_bytes());
 }

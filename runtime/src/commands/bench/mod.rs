@@ -20,6 +20,7 @@ use crate::conversation::Conversation;
 use crate::cpu;
 use crate::error::Error;
 use crate::generate::memory_fields;
+use crate::ids;
 use crate::kv::KvCache;
 use crate::log::{Log, event};
 use crate::model::Engine;
@@ -73,7 +74,7 @@ fn measure(
 
     setup.notify.ready("measuring");
 
-    spread_over(setup.config.vocabulary, talk.history);
+    ids::spread_over(setup.config.vocabulary, talk.history);
     let mut bench = Bench {
         engine: &mut engine,
         cache: &mut talk.cache,
@@ -115,15 +116,6 @@ fn isa(options: &Options) -> Isa {
 fn base_name(path: &'static CStr) -> &'static str {
     let path = path.to_str().unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default()
-}
-
-/// Fills `ids` with ids of a vocabulary, neighbours far apart: the rows of a few tokens would stay
-/// in the cache.
-fn spread_over(vocabulary: usize, ids: &mut [u32]) {
-    const STRIDE: usize = 7919;
-    for (index, id) in ids.iter_mut().enumerate() {
-        *id = ((1 + index * STRIDE) % vocabulary) as u32;
-    }
 }
 
 /// What tests run with.
