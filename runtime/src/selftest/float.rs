@@ -1,4 +1,7 @@
 //! The float operations of a tier.
+//!
+//! What all of them use is kept from standing in the program once for each (`inline(never)`): it
+//! runs but a few times.
 
 use super::{SEED, Stopped, bits, compare, compare_known};
 use crate::arena::{ArenaError, Forward, Open, Region};
@@ -24,24 +27,24 @@ type Operation = (
 );
 
 #[rustfmt::skip] // a table
-const OPERATIONS: [Operation; 18] = [
-    ("rms_norm", |k, i| i.into(|x, y, out| k.rms_norm(x, y, 1e-5, out)), 0x1c2d_f5db_90cd_8b49),
-    ("rms_norm_in_place", |k, i| i.with(|x, y| k.rms_norm_in_place(x, y, 1e-5)), 0x1c2d_f5db_90cd_8b49),
-    ("rope", |k, i| i.heads(|x, table| k.rope(x, table)), 0xf2ef_3948_4793_4dba),
-    ("rope_halves", |k, i| i.heads(|x, table| k.rope_halves(x, table)), 0x86ef_345e_c6cd_c7ae),
-    ("silu_mul", |k, i| i.with(|gate, up| k.silu_mul(gate, up)), 0x8e7c_bc91_c368_a30e),
-    ("gelu_mul", |k, i| i.with(|gate, up| k.gelu_mul(gate, up)), 0x00d9_6553_fa75_4cbb),
-    ("soft_cap", |k, i| i.with(|x, _| k.soft_cap(x, 30.0)), 0x5988_1c67_4f2e_4d93),
-    ("add", |k, i| i.with(|x, y| k.add(x, y)), 0x63f8_30ce_bcc8_b2cd),
-    ("softmax", |k, i| i.with(|x, _| k.softmax(x)), 0xa26b_24f6_5557_103a),
+static OPERATIONS: [Operation; 18] = [
+    ("rms_norm", |k, i| i.into(&|x, y, out| k.rms_norm(x, y, 1e-5, out)), 0x1c2d_f5db_90cd_8b49),
+    ("rms_norm_in_place", |k, i| i.with(&|x, y| k.rms_norm_in_place(x, y, 1e-5)), 0x1c2d_f5db_90cd_8b49),
+    ("rope", |k, i| i.heads(&|x, table| k.rope(x, table)), 0xf2ef_3948_4793_4dba),
+    ("rope_halves", |k, i| i.heads(&|x, table| k.rope_halves(x, table)), 0x86ef_345e_c6cd_c7ae),
+    ("silu_mul", |k, i| i.with(&|gate, up| k.silu_mul(gate, up)), 0x8e7c_bc91_c368_a30e),
+    ("gelu_mul", |k, i| i.with(&|gate, up| k.gelu_mul(gate, up)), 0x00d9_6553_fa75_4cbb),
+    ("soft_cap", |k, i| i.with(&|x, _| k.soft_cap(x, 30.0)), 0x5988_1c67_4f2e_4d93),
+    ("add", |k, i| i.with(&|x, y| k.add(x, y)), 0x63f8_30ce_bcc8_b2cd),
+    ("softmax", |k, i| i.with(&|x, _| k.softmax(x)), 0xa26b_24f6_5557_103a),
     ("quantize_per_32", |k, i| quantize(k, i, Per32), 0xdca0_52ed_7734_b68d),
     ("quantize_per_256", |k, i| quantize(k, i, Per256), 0x4a25_f1aa_cee5_f189),
-    ("score_f32", |k, i| score(i, |keys, q, out| k.score_f32(keys, q, 0.125, out)), 0x8690_e9dc_73e6_8868),
-    ("score_f16", |k, i| score(i, |keys, q, out| k.score_f16(keys, q, 0.125, out)), 0xacf5_55c2_a491_fbee),
-    ("score_q8_0", |k, i| score(i, |keys, q, out| k.score_q8_0(keys, q, 0.125, out)), 0x45c9_2add_d824_68a2),
-    ("weigh_f32", |k, i| weigh(i, |values, w, s, out| k.weigh_f32(values, w, s, out)), 0xef60_c951_c8e8_a32d),
-    ("weigh_f16", |k, i| weigh(i, |values, w, s, out| k.weigh_f16(values, w, s, out)), 0xc35e_7d30_9ffa_37f3),
-    ("weigh_q8_0", |k, i| weigh(i, |values, w, s, out| k.weigh_q8_0(values, w, s, out)), 0xddc9_a737_ec4e_fdad),
+    ("score_f32", |k, i| score(i, &|keys, q, out| k.score_f32(keys, q, 0.125, out)), 0x8690_e9dc_73e6_8868),
+    ("score_f16", |k, i| score(i, &|keys, q, out| k.score_f16(keys, q, 0.125, out)), 0xacf5_55c2_a491_fbee),
+    ("score_q8_0", |k, i| score(i, &|keys, q, out| k.score_q8_0(keys, q, 0.125, out)), 0x45c9_2add_d824_68a2),
+    ("weigh_f32", |k, i| weigh(i, &|values, w, s, out| k.weigh_f32(values, w, s, out)), 0xef60_c951_c8e8_a32d),
+    ("weigh_f16", |k, i| weigh(i, &|values, w, s, out| k.weigh_f16(values, w, s, out)), 0xc35e_7d30_9ffa_37f3),
+    ("weigh_q8_0", |k, i| weigh(i, &|values, w, s, out| k.weigh_q8_0(values, w, s, out)), 0xddc9_a737_ec4e_fdad),
     ("to_f16", |k, i| to_f16(k, i), 0xdaf7_db9b_85df_711c),
 ];
 
@@ -52,7 +55,7 @@ pub fn check(
     is_reference: bool,
     scope: &mut Region<'_, Forward>,
 ) -> Result<(), Stopped> {
-    for (name, run, known) in OPERATIONS {
+    for &(name, run, known) in &OPERATIONS {
         let mut hash = Xxh64::new(0);
         for case in 0..CASES {
             let scratch = scope.open();
@@ -94,6 +97,7 @@ impl<'s> Input<'_, 's> {
         1 + self.rng.below(most)
     }
 
+    #[inline(never)]
     fn floats(&mut self, len: usize) -> Result<&'s mut [f32], ArenaError> {
         let floats = self.scratch.alloc::<f32>(len)?;
         floats.fill_with(|| self.kind.f32(&mut self.rng));
@@ -110,7 +114,8 @@ impl<'s> Input<'_, 's> {
     }
 
     /// An operation on two rows that writes a third.
-    fn into(&mut self, run: impl FnOnce(&[f32], &[f32], &mut [f32])) -> Bits<'s> {
+    #[inline(never)]
+    fn into(&mut self, run: &dyn Fn(&[f32], &[f32], &mut [f32])) -> Bits<'s> {
         let len = 8 * self.count(40);
         let (x, y, out) = (
             self.floats(len)?,
@@ -122,7 +127,8 @@ impl<'s> Input<'_, 's> {
     }
 
     /// An operation on a row, with another one.
-    fn with(&mut self, run: impl FnOnce(&mut [f32], &[f32])) -> Bits<'s> {
+    #[inline(never)]
+    fn with(&mut self, run: &dyn Fn(&mut [f32], &[f32])) -> Bits<'s> {
         let len = 8 * self.count(40);
         let (x, y) = (self.floats(len)?, self.floats(len)?);
         run(x, y);
@@ -130,7 +136,8 @@ impl<'s> Input<'_, 's> {
     }
 
     /// An operation on heads, with a table of angles.
-    fn heads(&mut self, run: impl FnOnce(&mut [f32], &[f32])) -> Bits<'s> {
+    #[inline(never)]
+    fn heads(&mut self, run: &dyn Fn(&mut [f32], &[f32])) -> Bits<'s> {
         let (dim, heads) = (16 * self.count(8), self.count(5));
         let (x, table) = (self.floats(heads * dim)?, self.floats(dim)?);
         run(x, table);
@@ -138,6 +145,7 @@ impl<'s> Input<'_, 's> {
     }
 }
 
+#[inline(never)]
 fn quantize<'s>(
     kernels: &Kernels,
     input: &mut Input<'_, 's>,
@@ -221,9 +229,10 @@ fn attended<'s, T: Cached>(
     Ok((view, input.count(9)))
 }
 
+#[inline(never)]
 fn score<'s, T: Cached>(
     input: &mut Input<'_, 's>,
-    run: impl FnOnce(KvView<'_, T>, &[f32], &mut [f32]),
+    run: &dyn Fn(KvView<'_, T>, &[f32], &mut [f32]),
 ) -> Bits<'s> {
     let (keys, rows) = attended::<T>(input)?;
     let queries = input.floats(rows * keys.dim)?;
@@ -236,9 +245,10 @@ fn score<'s, T: Cached>(
     input.result(scores, bits)
 }
 
+#[inline(never)]
 fn weigh<'s, T: Cached>(
     input: &mut Input<'_, 's>,
-    run: impl FnOnce(KvView<'_, T>, &[f32], usize, &mut [f32]),
+    run: &dyn Fn(KvView<'_, T>, &[f32], usize, &mut [f32]),
 ) -> Bits<'s> {
     let (values, rows) = attended::<T>(input)?;
     let stride = score_stride(values.count());
