@@ -9,7 +9,7 @@ use kernels_asm::samples::{Integers, Rng, Scales, fill_blocks};
 use xxhash_rust::xxh64::Xxh64;
 
 /// XXH64 (seed 0) of the bits of all results of the reference, little-endian, in the order of the
-/// cases; by the order of [`WeightFormat::ALL`].
+/// cases; by the order of [`WeightFormat::ALL`]. `rushlight selftest` tells one that is another.
 #[rustfmt::skip] // a table
 const KNOWN: [u64; WeightFormat::ALL.len()] = [
     0xeb08_8084_9ef8_c138, 0xc1e4_f581_03e7_329e,

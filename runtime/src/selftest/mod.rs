@@ -199,3 +199,39 @@ fn compare_known(operation: &'static str, found: u64, expected: u64) -> Result<(
 fn bits(value: f32) -> u32 {
     if value.is_nan() { f32::NAN } else { value }.to_bits()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_place_that_differs_is_told() {
+        assert_eq!(compare("add", 0, &[1, 2], &[1, 2]), Ok(()));
+        let difference = Difference::Value {
+            operation: "add",
+            case: 3,
+            at: 1,
+            found: 7,
+            expected: 2,
+        };
+        assert_eq!(compare("add", 3, &[1, 2, 3], &[1, 7, 4]), Err(difference));
+    }
+
+    #[test]
+    fn reference_is_held_to_what_is_known() {
+        assert_eq!(compare_known("add", 5, 5), Ok(()));
+        assert!(compare_known("add", 5, 6).is_err());
+    }
+
+    #[test]
+    fn every_kernel_of_a_machine_without_features_is_as_known() {
+        let mut checks = Checks::new(Features::NONE).expect("a scope");
+        let mut count = 0;
+        for kernel in checks.kernels() {
+            let difference = checks.check(kernel).expect("it is large enough");
+            assert_eq!(difference, None, "{}", kernel.name);
+            count += 1;
+        }
+        assert_eq!(count, WeightFormat::ALL.len() + 1);
+    }
+}
