@@ -132,8 +132,10 @@ pub enum Error {
     },
     /// `--mlock` is refused.
     Lock(Errno),
-    /// The kernel gives no memory or no thread.
+    /// The kernel gives no memory.
     System(Errno),
+    /// The kernel starts no more threads.
+    Threads(Errno),
     /// The plan and the code disagree.
     Arena(ArenaError),
 }
@@ -152,7 +154,7 @@ impl Error {
         use Error::*;
         match self {
             Cancelled(code) | Load(LoadError::Cancelled(code)) => *code,
-            System(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
+            System(_) | Threads(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
             Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt | TextTooShort { .. } => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
             Boot(
@@ -271,7 +273,8 @@ impl fmt::Display for Error {
             Cancelled(_) | Load(LoadError::Cancelled(_)) => f.write_str("cancelled by a signal"),
             Memory { bytes, errno } => write!(f, "{bytes} bytes of memory: {errno}"),
             Lock(errno) => write!(f, "--mlock: {errno}; ulimit -l says how much may be locked"),
-            System(errno) => errno.fmt(f),
+            System(errno) => write!(f, "memory: {errno}"),
+            Threads(errno) => write!(f, "threads: {errno}; -t takes fewer"),
             Arena(error) | Load(LoadError::Arena(error)) => write!(
                 f,
                 "internal: {} bytes wanted, {} planned; please report this",

@@ -484,7 +484,7 @@ pub fn start_engine<'m>(
 ) -> Result<Engine<'m>, Error> {
     let (config, request) = (setup.config, setup.request);
     let sandbox = Sandbox::begin(options, log);
-    let mut team = Team::start(&setup.cpus(), stacks).map_err(Error::System)?;
+    let mut team = Team::start(&setup.cpus(), stacks).map_err(Error::Threads)?;
     trace.team(team.len());
     let _phase = trace.phase(Phase::Load);
     let mut weights = match setup.model.image {

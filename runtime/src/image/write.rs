@@ -231,7 +231,7 @@ fn write(
     let (scope, kv, forward) = arena::split(block, model_bytes, kv_bytes)?;
     let scope: Open<'_, Model> = scope.open_once();
 
-    let mut team = Team::start(cpus, stacks).map_err(Error::System)?;
+    let mut team = Team::start(cpus, stacks).map_err(Error::Threads)?;
     let header = scope.alloc::<u8>(header_bytes)?;
     let mut packer = Packer {
         stream: Stream {
