@@ -50,7 +50,7 @@ fn checksum(output: &Output) -> &str {
 }
 
 /// The error line of a test that fails.
-fn failure<'o>(output: &'o Output, code: i32) -> &'o str {
+fn failure(output: &Output, code: i32) -> &str {
     assert_eq!(output.code, code, "{}{}", stdout(output), output.stderr);
     assert!(!stdout(output).contains("all is as"), "{}", stdout(output));
     let lines = output.stderr.lines();

@@ -18,6 +18,15 @@ const CASES: usize = 64;
 /// The bits of a result.
 type Bits<'s> = Result<&'s [u32], ArenaError>;
 
+/// An operation on two rows that writes a third.
+type IntoThird<'r> = &'r dyn Fn(&[f32], &[f32], &mut [f32]);
+
+/// A tier's scores over a kind of cache.
+type Score<'r, T> = &'r dyn Fn(KvView<'_, T>, &[f32], &mut [f32]);
+
+/// A tier's weighted sums over a kind of cache.
+type Weigh<'r, T> = &'r dyn Fn(KvView<'_, T>, &[f32], usize, &mut [f32]);
+
 /// An operation: its name, a run of it on some input, and the XXH64 (seed 0) of the bits of the
 /// reference's results, little-endian, in the order of the cases. `rushlight selftest` tells one that
 /// is another.
@@ -116,7 +125,7 @@ impl<'s> Input<'_, 's> {
 
     /// An operation on two rows that writes a third.
     #[inline(never)]
-    fn into(&mut self, run: &dyn Fn(&[f32], &[f32], &mut [f32])) -> Bits<'s> {
+    fn into(&mut self, run: IntoThird<'_>) -> Bits<'s> {
         let len = 8 * self.count(40);
         let (x, y, out) = (
             self.floats(len)?,
@@ -231,10 +240,7 @@ fn attended<'s, T: Cached>(
 }
 
 #[inline(never)]
-fn score<'s, T: Cached>(
-    input: &mut Input<'_, 's>,
-    run: &dyn Fn(KvView<'_, T>, &[f32], &mut [f32]),
-) -> Bits<'s> {
+fn score<'s, T: Cached>(input: &mut Input<'_, 's>, run: Score<'_, T>) -> Bits<'s> {
     let (keys, rows) = attended::<T>(input)?;
     let queries = input.floats(rows * keys.dim)?;
     let stride = score_stride(keys.count());
@@ -247,10 +253,7 @@ fn score<'s, T: Cached>(
 }
 
 #[inline(never)]
-fn weigh<'s, T: Cached>(
-    input: &mut Input<'_, 's>,
-    run: &dyn Fn(KvView<'_, T>, &[f32], usize, &mut [f32]),
-) -> Bits<'s> {
+fn weigh<'s, T: Cached>(input: &mut Input<'_, 's>, run: Weigh<'_, T>) -> Bits<'s> {
     let (values, rows) = attended::<T>(input)?;
     let stride = score_stride(values.count());
     let weights = input.floats(rows * stride)?;
