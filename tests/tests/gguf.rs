@@ -523,32 +523,3 @@ fn the_largest_header_takes_no_time() {
     println!("checked in {checked:?}");
     assert!(checked < Duration::from_secs(1), "{checked:?}");
 }
-
-/// Reads whatever a checked file has, as what it may be.
-fn read_whole(gguf: &Gguf<'_>, file_bytes: usize) {
-    for key in [
-        "general.architecture",
-        "flag",
-        "scale",
-        "texts",
-        "numbers",
-        "bools",
-    ] {
-        let _ = (
-            gguf.u32(key),
-            gguf.f32(key),
-            gguf.bool(key),
-            gguf.string(key),
-        );
-        if let Ok(Some(array)) = gguf.array(key) {
-            assert_eq!(array.values().count(), array.len());
-            let _ = array.strings().map(Iterator::count);
-            let _ = array.integers().map(Iterator::count);
-            let _ = array.floats().map(Iterator::count);
-        }
-    }
-    for tensor in gguf.tensors() {
-        assert!(gguf.tensor(tensor.name).is_some());
-        assert!(gguf.file_offset(&tensor) + tensor.bytes <= file_bytes as u64);
-    }
-}

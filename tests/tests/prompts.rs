@@ -56,18 +56,17 @@ fn run(model: &str, prompt: &str, more: &[&str]) -> (Output, Duration) {
 #[test]
 fn long_prompts_are_refused_with_both_numbers_in_linear_time() {
     let prose = "The quick brown fox jumps over 13 lazy dogs; naïve café, 日本語 text.\n";
-    let texts: [(&str, &dyn Fn(usize) -> Vec<u8>); 4] = [
-        ("prose", &|bytes| {
-            prose.repeat(bytes / prose.len()).into_bytes()
-        }),
-        ("letter", &|bytes| vec![b'a'; bytes / 80]), // 131,072 at 10 MiB: one word
-        ("spaces", &|bytes| vec![b' '; bytes / 80]),
-        ("continuations", &|bytes| vec![0x80; bytes]),
+    // 10 MiB, but of letters and spaces 131,072: one word.
+    let texts = [
+        ("prose", prose.as_bytes(), 10 << 20),
+        ("letter", b"a", 131_072),
+        ("spaces", b" ", 131_072),
+        ("continuations", &[0x80], 10 << 20),
     ];
     for model in models() {
-        for (name, text) in texts {
-            let refuse = |mib: usize| {
-                let path = scratch(name, &text(mib << 20));
+        for (name, text, bytes) in texts {
+            let refuse = |bytes: usize| {
+                let path = scratch(name, &text.repeat(bytes / text.len()));
                 let (output, took) = run(&model, &path, &["-c", "64"]);
                 assert_eq!(output.code, 7, "{name}: {}", output.stderr);
                 let error = output.stderr.lines().last().expect("a line");
@@ -79,7 +78,7 @@ fn long_prompts_are_refused_with_both_numbers_in_linear_time() {
                 assert!(numbers.iter().any(|&tokens| tokens > 400), "{error}");
                 took
             };
-            let (short, long) = (refuse(2), refuse(10));
+            let (short, long) = (refuse(bytes / 5), refuse(bytes));
             println!("{name}: {short:?}, {long:?}");
             // Five times the text; starting the program counts for both, and machines are busy.
             let most = 15 * short + Duration::from_secs(1);
