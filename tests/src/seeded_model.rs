@@ -12,9 +12,6 @@ use kernels_asm::format::WeightFormat::{self, *};
 /// A prompt: ids that the vocabulary has.
 pub const IDS: &str = "28 30 42 100 101 102 7 9 250 198 33 57 58 59 60 61 62 63 64 65 200 201 202";
 
-const WIDTH: u64 = 256;
-const HIDDEN: u64 = 512;
-
 /// What the weights of a model are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weights {
@@ -42,24 +39,28 @@ impl Weights {
 pub struct SeededModel {
     /// What it shows, in names of files.
     pub name: &'static str,
-    architecture: &'static str,
-    layers: u32,
-    heads: u32,
-    kv_heads: u32,
-    head_dim: u32,
-    is_tied: bool,
-    has_biases: bool,
-    has_head_norms: bool,
-    has_post_norms: bool,
+    pub(crate) architecture: &'static str,
+    pub(crate) layers: u32,
+    pub(crate) width: u64,
+    pub(crate) hidden: u64,
+    pub(crate) heads: u32,
+    pub(crate) kv_heads: u32,
+    pub(crate) head_dim: u32,
+    pub(crate) is_tied: bool,
+    pub(crate) has_biases: bool,
+    pub(crate) has_head_norms: bool,
+    pub(crate) has_post_norms: bool,
     /// The rest of its metadata, and tensors beside those of layers; the prefix of keys is given.
-    more: fn(GgufWriter, &str) -> GgufWriter,
+    pub(crate) more: fn(GgufWriter, &str) -> GgufWriter,
 }
 
 /// What the recipes below leave out.
-const PLAIN: SeededModel = SeededModel {
+pub(crate) const PLAIN: SeededModel = SeededModel {
     name: "",
     architecture: "llama",
     layers: 3,
+    width: 256,
+    hidden: 512,
     heads: 4,
     kv_heads: 2,
     head_dim: 64,
@@ -193,13 +194,13 @@ impl SeededModel {
             true => 2, // and the width's square root
             false => 4,
         };
-        tensors.matrix("token_embd.weight", WIDTH, VOCABULARY, power);
+        tensors.matrix("token_embd.weight", self.width, VOCABULARY, power);
         for index in 0..self.layers {
             self.layer(&mut tensors, index);
         }
-        tensors.norm("output_norm.weight", WIDTH);
+        tensors.norm("output_norm.weight", self.width);
         if !self.is_tied {
-            tensors.matrix("output.weight", WIDTH, VOCABULARY, 0);
+            tensors.matrix("output.weight", self.width, VOCABULARY, 0);
         }
         tensors.file
     }
@@ -211,8 +212,8 @@ impl SeededModel {
             .string("general.architecture", name)
             .u32(&key("block_count"), self.layers)
             .u32(&key("context_length"), 256)
-            .u32(&key("embedding_length"), WIDTH as u32)
-            .u32(&key("feed_forward_length"), HIDDEN as u32)
+            .u32(&key("embedding_length"), self.width as u32)
+            .u32(&key("feed_forward_length"), self.hidden as u32)
             .u32(&key("attention.head_count"), self.heads)
             .u32(&key("attention.head_count_kv"), self.kv_heads)
             .u32(&key("attention.key_length"), self.head_dim)
@@ -222,25 +223,25 @@ impl SeededModel {
 
     fn layer(&self, tensors: &mut Tensors<'_>, index: u32) {
         let name = |part: &str| format!("blk.{index}.{part}");
-        let dim = u64::from(self.head_dim);
+        let (width, hidden, dim) = (self.width, self.hidden, u64::from(self.head_dim));
         let (query, kv) = (u64::from(self.heads) * dim, u64::from(self.kv_heads) * dim);
         for (part, columns, rows) in [
-            ("attn_q", WIDTH, query),
-            ("attn_k", WIDTH, kv),
-            ("attn_v", WIDTH, kv),
-            ("attn_output", query, WIDTH),
-            ("ffn_gate", WIDTH, HIDDEN),
-            ("ffn_up", WIDTH, HIDDEN),
-            ("ffn_down", HIDDEN, WIDTH),
+            ("attn_q", width, query),
+            ("attn_k", width, kv),
+            ("attn_v", width, kv),
+            ("attn_output", query, width),
+            ("ffn_gate", width, hidden),
+            ("ffn_up", width, hidden),
+            ("ffn_down", hidden, width),
         ] {
             tensors.matrix(&name(&format!("{part}.weight")), columns, rows, 0);
         }
-        let mut norms = vec![("attn_norm", WIDTH), ("ffn_norm", WIDTH)];
+        let mut norms = vec![("attn_norm", width), ("ffn_norm", width)];
         if self.has_head_norms {
             norms.extend([("attn_q_norm", dim), ("attn_k_norm", dim)]);
         }
         if self.has_post_norms {
-            norms.extend([("post_attention_norm", WIDTH), ("post_ffw_norm", WIDTH)]);
+            norms.extend([("post_attention_norm", width), ("post_ffw_norm", width)]);
         }
         for (part, len) in norms {
             tensors.norm(&name(&format!("{part}.weight")), len);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use runtime::arena::{Forward, Region};
 use runtime::chat::{Chat, ChatChoice, ChatError, Message, Role};
@@ -414,6 +415,16 @@ fn default_system_prompt_is_a_whole_string() {
             assert_eq!(prompt, expected, "{shown}");
         });
     }
+}
+
+#[test]
+fn template_of_openings_behind_backslashes_is_read_in_linear_time() {
+    let openings = "\\<|im_start|>system\n".repeat(50_000); // a megabyte
+    let template = format!("<|im_end|>{openings}'");
+    let began = Instant::now();
+    assert_eq!(chosen(&template), Ok("chatml"));
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
 }
 
 #[test]

@@ -501,12 +501,13 @@ fn default_system<'m>(template: &'m [u8], before: &str, after: &str) -> Option<&
             if left.starts_with(after.as_bytes()) {
                 return Some(&rest[..end]);
             }
+            let escape = usize::from(left[0] == b'\\');
             // A quote or a brace ends the string: what follows is put together from parts. And
-            // stopping at the next opening keeps the time linear.
-            if b"'\"{}".contains(&left[0]) || left.starts_with(before.as_bytes()) {
+            // stopping at the next opening, be it behind a backslash, keeps the time linear.
+            if b"'\"{}".contains(&left[0]) || left[escape..].starts_with(before.as_bytes()) {
                 break;
             }
-            end += if left[0] == b'\\' { 2 } else { 1 };
+            end += 1 + escape;
         }
     }
     None
