@@ -6,6 +6,7 @@
 pub mod gguf_writer;
 pub mod memory;
 pub mod mixed_model;
+pub mod mutations;
 pub mod random_text;
 pub mod seeded_model;
 pub mod targets;

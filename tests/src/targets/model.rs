@@ -43,7 +43,7 @@ const WEIGHTS_MAX: usize = 600_000;
 /// Positions of the cache: one more than a block.
 const CONTEXT: usize = 9;
 /// Tokens of a step.
-const BATCH: usize = 6;
+const BATCH: usize = 8;
 
 /// A seeded model at a size of some ten kilobytes.
 fn small(model: &SeededModel) -> SeededModel {
@@ -183,7 +183,7 @@ pub(super) fn shapes() -> Vec<Vec<u8>> {
         // As many layers as it takes to have one of each kind; one of the models in superblocks.
         let layers = [0, 3, 0, 0, 1, 5][usize::from(architecture)];
         let width = if architecture == 2 { 3 } else { 0 };
-        let shape = [architecture, layers, 3, 1, 4, width, 1, 0, 1];
+        let shape = [architecture, layers, 1, 0, 4, width, 1, 0, 1];
         let keys = (0..KEYS.len() as u8).filter(|&key| is_read(architecture, key));
         let keys = keys.flat_map(|key| [key, 0, 0, 0x80, 0x3f]);
         let weights = [0xff, 8, 0, 0, 0xff];
@@ -427,7 +427,7 @@ fn compute<'m>(
     let sampler = Sampler::new(Settings::default(), 1);
     let mut sampler = sampler.expect("settings that are right");
     let last = config.vocabulary as u32 - 1;
-    let prompt = [0, last, last / 2, 0, last / 3, last];
+    let prompt = [0, last, last / 2, 0, last / 3, last, 1.min(last), last];
     for (position, tokens) in [(0, &prompt[..]), (BATCH, &prompt[1..2])] {
         let scratch = forward.open();
         let step = engine.forward(&mut cache, &scratch, tokens, position);

@@ -146,7 +146,10 @@ pub(super) fn to_encode() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn to_decode() -> Vec<Vec<u8>> {
-    texts(&["\0stop\0abcdefgh\u{e9}", "\x0f\0\x03\x04\x05\x06"])
+    texts(&[
+        "\x02ab\x01bc\0abcdefghABCDEFGHI\u{e9}",
+        "\x0f\0\x03\x04\x05\x06",
+    ])
 }
 
 pub(super) fn templates() -> Vec<Vec<u8>> {
@@ -158,10 +161,13 @@ pub(super) fn templates() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn lines() -> Vec<Vec<u8>> {
-    texts(&[
+    let mut all = texts(&[
         "Who are you?\r\nWhy\x08\x08\x1b[A\tthen?\n",
         "{\"prompt\":\"Hi \\u00e9\",\"id\":7,\"n\":3,\"temp\":0.5,\"stop\":[\"a\",\"b\"]}\n",
-    ])
+    ]);
+    let too_long = [&vec![b'x'; LINE_BYTES][..], b"\xc3\xa9\x08\nagain\n"];
+    all.push(too_long.concat());
+    all
 }
 
 /// A vocabulary and its chat template, with a text through both.
@@ -250,16 +256,18 @@ pub(super) fn encode(bytes: &[u8]) {
     done.expect("the vocabulary is right");
 }
 
-/// Tokens to a text that stops before another one: what stands before the first NUL.
+/// Tokens to a text that stops before other ones: what stands before the first NUL, with 1 between.
 pub(super) fn decode(bytes: &[u8]) {
     let Some((file, rest)) = choose(bytes) else {
         return;
     };
     let end = rest.iter().position(|&byte| byte == 0).unwrap_or(0);
-    let (stop, ids) = rest.split_at(end);
-    let stops = [stop];
-    let stops = if stop.is_empty() { &[] } else { &stops[..] };
-    let Ok(mut stream) = TextStream::new(stops) else {
+    let (stops, ids) = rest.split_at(end);
+    let stops: Vec<_> = stops
+        .split(|&byte| byte == 1)
+        .filter(|stop| !stop.is_empty())
+        .collect();
+    let Ok(mut stream) = TextStream::new(&stops) else {
         return;
     };
     let done = with_tokenizer(file, 0, |_, tokenizer, _| {
@@ -272,8 +280,9 @@ pub(super) fn decode(bytes: &[u8]) {
             }
         }
         stream.finish(&mut show);
-        let is_stop = |window: &[u8]| window == stop;
-        assert!(stop.is_empty() || !shown.windows(stop.len()).any(is_stop));
+        for stop in &stops {
+            assert!(!shown.windows(stop.len()).any(|window| window == *stop));
+        }
     });
     done.expect("the vocabulary is right");
 }

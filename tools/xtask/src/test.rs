@@ -109,22 +109,14 @@ fn kernels(emulator: &Emulator, cpu: &str) -> Result<()> {
     Ok(())
 }
 
-/// The changed inputs of `tests/mutations.rs` once more, with every access to memory checked. The
-/// sanitizer's library comes with rustc, which takes the flag only if it is told to act as nightly.
+/// The changed inputs of `tests/mutations.rs` once more, with every access to memory checked, and
+/// with the overflow checks and debug assertions of the development profile. The sanitizer's library
+/// comes with rustc, which takes the flag only if it is told to act as nightly.
 fn sanitized() -> Result<()> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let tests = [
-        "test",
-        "--quiet",
-        "--package",
-        "tests",
-        "--test",
-        "mutations",
-        "--target",
-        &target,
-    ];
-    let mut cargo = command::cargo(&tests);
+    let mut cargo = command::cargo(&["run", "--quiet", "--package", "tests"]);
     cargo
+        .args(["--bin", "mutations", "--target", &target])
         .arg("--target-dir") // and no variable: the programs that are run are where they are
         .arg(workspace::target().join("sanitized"))
         .env("RUSTC_BOOTSTRAP", "1")
