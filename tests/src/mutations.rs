@@ -104,19 +104,21 @@ fn mutate(target: &Target, inputs: usize) -> Duration {
     longest
 }
 
-/// Changes the seeds of every target, each in a thread.
+/// Changes the seeds of every target, each in a thread of its name.
 ///
 /// # Panics
 /// An input makes a target panic, or takes it long.
 pub fn run() {
     thread::scope(|scope| {
         for target in &TARGETS {
-            scope.spawn(|| {
+            let job = || {
                 let began = Instant::now();
                 let longest = mutate(target, INPUTS.div_ceil(TARGETS.len()));
                 let (name, took) = (target.name, began.elapsed());
                 println!("{name}: {took:.1?}, one at most {longest:.1?}");
-            });
+            };
+            let named = thread::Builder::new().name(target.name.to_owned());
+            named.spawn_scoped(scope, job).expect("a thread");
         }
     });
 }
