@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use crate::targets::{TARGETS, Target};
 
-/// Inputs in all, spread evenly over the targets and their seeds.
-const INPUTS: usize = 240_000;
 /// No input takes longer, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -104,16 +102,17 @@ fn mutate(target: &Target, inputs: usize) -> Duration {
     longest
 }
 
-/// Changes the seeds of every target, each in a thread of its name.
+/// Changes the seeds of every target, each in a thread of its name: so many inputs in all, spread
+/// evenly over the targets and their seeds.
 ///
 /// # Panics
 /// An input makes a target panic, or takes it long.
-pub fn run() {
+pub fn run(inputs: usize) {
     thread::scope(|scope| {
         for target in &TARGETS {
             let job = || {
                 let began = Instant::now();
-                let longest = mutate(target, INPUTS.div_ceil(TARGETS.len()));
+                let longest = mutate(target, inputs.div_ceil(TARGETS.len()));
                 let (name, took) = (target.name, began.elapsed());
                 println!("{name}: {took:.1?}, one at most {longest:.1?}");
             };

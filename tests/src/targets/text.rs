@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use runtime::arena::{self, rounded};
 use runtime::chat::{Chat, ChatChoice, Message, Role};
-use runtime::console::{LINE_BYTES, Line, Request, Typed};
+use runtime::console::{Line, Request, Typed};
 use runtime::gguf::Gguf;
 use runtime::tokenizer::{Extent, Flow, Segment, TextStream, Tokenizer};
 
@@ -165,7 +165,7 @@ pub(super) fn lines() -> Vec<Vec<u8>> {
         "Who are you?\r\nWhy\x08\x08\x1b[A\tthen?\n",
         "{\"prompt\":\"Hi \\u00e9\",\"id\":7,\"n\":3,\"temp\":0.5,\"stop\":[\"a\",\"b\"]}\n",
     ]);
-    let too_long = [&vec![b'x'; LINE_BYTES][..], b"\xc3\xa9\x08\nagain\n"];
+    let too_long = [&[b'x'; LINE][..], b"\xc3\xa9\x08\nagain\n"];
     all.push(too_long.concat());
     all
 }
@@ -297,13 +297,12 @@ pub(super) fn template(bytes: &[u8]) {
     let _ = self::vocabulary(&gguf);
 }
 
+/// Bytes of a line: fewer than a console has room for, so that lines are too long.
+const LINE: usize = 256;
+
 /// What comes in by a console: typed lines, and a program's.
 pub(super) fn console(bytes: &[u8]) {
-    let (mut buffer, mut texts, mut scratch) = (
-        vec![0; LINE_BYTES],
-        vec![0; LINE_BYTES],
-        vec![0; LINE_BYTES],
-    );
+    let (mut buffer, mut texts, mut scratch) = ([0; LINE], [0; LINE], [0; LINE]);
     for is_typed in [true, false] {
         let mut line = Line::new(&mut buffer, is_typed);
         for &byte in bytes {
@@ -315,7 +314,7 @@ pub(super) fn console(bytes: &[u8]) {
                 Typed::TooLong => line.clear(),
                 Typed::Nothing | Typed::Byte | Typed::Erased => {}
             }
-            assert!(line.bytes().len() <= LINE_BYTES);
+            assert!(line.bytes().len() <= LINE);
         }
     }
 }

@@ -109,8 +109,8 @@ fn kernels(emulator: &Emulator, cpu: &str) -> Result<()> {
     Ok(())
 }
 
-/// The changed inputs of `tests/mutations.rs` once more, with every access to memory checked, and
-/// with the overflow checks and debug assertions of the development profile. The sanitizer's library
+/// Some of the changed inputs of `tests/mutations.rs` once more, with every access to memory checked,
+/// and with the overflow checks and debug assertions of the development profile. The sanitizer's library
 /// comes with rustc, which takes the flag only if it is told to act as nightly.
 fn sanitized() -> Result<()> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
