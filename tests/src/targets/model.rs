@@ -324,16 +324,16 @@ impl Machine {
     }
 }
 
-/// Plans a run, loads the weights, computes a chunk of a prompt and a token, and takes the next one
-/// from the logits: `Some`, if the file is a model, and a small one. What else is chosen by
-/// `choice`.
-fn compute<'m>(
-    gguf: &'m Gguf<'m>,
-    image: Option<Image<'m>>,
-    bytes: &[u8],
-    choice: usize,
-) -> Option<()> {
-    static MACHINE: Mutex<Option<Machine>> = Mutex::new(None);
+/// A run of a small model, with room for it.
+struct Planned {
+    config: Config,
+    sizes: Sizes,
+    request: Request,
+    plan: Plan,
+}
+
+/// Plans a run; none if the file is no model, or a big one.
+fn planned<'m>(gguf: &Gguf<'m>, image: Option<Image<'m>>, choice: usize) -> Option<Planned> {
     let config = Config::read(gguf).ok()?;
     let mut sizes = Sizes::default();
     Weights::gather(gguf, &config, &mut sizes).ok()?;
@@ -352,50 +352,60 @@ fn compute<'m>(
         key_format: format(choice),
         value_format: format(choice / 2),
     };
-    let plan = Plan::new(
-        &Demand {
-            config: &config,
-            sizes: &sizes,
-            is_mapped: image.is_some(),
-            tokenizer: 0,
-            encode: 0,
-            sample: Sampler::bytes(config.vocabulary),
-            text: 0,
-            console: 0,
-            prompt: 0,
-            metadata: 0,
-            program: 0,
-        },
-        &request,
-    );
-    if plan.reservation() > MEMORY || sizes.weights() > WEIGHTS_MAX {
-        return None;
-    }
+    let demand = Demand {
+        config: &config,
+        sizes: &sizes,
+        is_mapped: image.is_some(),
+        tokenizer: 0,
+        encode: 0,
+        sample: Sampler::bytes(config.vocabulary),
+        text: 0,
+        console: 0,
+        prompt: 0,
+        metadata: 0,
+        program: 0,
+    };
+    let plan = Plan::new(&demand, &request);
+    let is_small = plan.reservation() <= MEMORY && sizes.weights() <= WEIGHTS_MAX;
+    is_small.then_some(Planned {
+        config,
+        sizes,
+        request,
+        plan,
+    })
+}
+
+/// Loads the weights of a model and computes with them: `Some`, if the file is a model, and a small
+/// one. How keys and values are stored, and by which kernels, is chosen by `choice`.
+fn compute<'m>(
+    gguf: &'m Gguf<'m>,
+    image: Option<Image<'m>>,
+    bytes: &[u8],
+    choice: usize,
+) -> Option<()> {
+    static MACHINE: Mutex<Option<Machine>> = Mutex::new(None);
+    let Planned {
+        config,
+        sizes,
+        request,
+        plan,
+    } = planned(gguf, image, choice)?;
     let mut block = Block::new(plan.reservation());
-    let (model, mut kv, mut forward) =
-        arena::split(block.bytes(), plan.scope::<Model>(), plan.scope::<Kv>())
-            .expect("room for it");
+    let scopes = arena::split(block.bytes(), plan.scope::<Model>(), plan.scope::<Kv>());
+    let (model, mut kv, mut forward) = scopes.expect("room for it");
     let (model, kv) = (model.open_once(), kv.open());
 
     let mut machine = MACHINE.lock().expect("nobody has failed");
     let machine = machine.get_or_insert_with(Machine::start);
     machine.write(bytes);
+    let file = machine.fd;
     let mut team = machine.team.take().expect("it was given back");
     let weights = match image {
         Some(image) => {
-            let file = machine.fd;
             let model = &model;
             Weights::gather(gguf, &config, &mut Mapped { image, file, model })
         }
-        None => load(
-            gguf,
-            &config,
-            machine.fd,
-            &sizes,
-            &mut team,
-            &model,
-            &mut forward,
-        ),
+        None => load(gguf, &config, file, &sizes, &mut team, &model, &mut forward),
     };
     let mut weights = weights.expect("what was there when the plan was made");
     let _ = weights.not_finite(gguf).expect("the file is there");
@@ -413,33 +423,32 @@ fn compute<'m>(
         trace: Trace::OFF,
         notify: &notify,
     };
-    let cache = KvCache::new(
-        &kv,
-        &config,
-        CONTEXT,
-        request.key_format,
-        request.value_format,
-    );
-    let mut cache = cache.expect("planned");
+    let (keys, values) = (request.key_format, request.value_format);
+    let mut cache = KvCache::new(&kv, &config, CONTEXT, keys, values).expect("planned");
     kv.alloc::<u32>(CONTEXT).expect("planned");
     plan.check_used(&model, &kv).expect("to the byte");
+    step_twice(&mut engine, &mut cache, &mut forward);
+    machine.team = Some(engine.team);
+    Some(())
+}
 
+/// Computes a chunk of a prompt and a token, and takes the next one from the logits of each.
+fn step_twice(engine: &mut Engine<'_>, cache: &mut KvCache<'_>, forward: &mut Region<'_, Forward>) {
     let sampler = Sampler::new(Settings::default(), 1);
     let mut sampler = sampler.expect("settings that are right");
-    let last = config.vocabulary as u32 - 1;
+    let last = engine.config.vocabulary as u32 - 1;
     let prompt = [0, last, last / 2, 0, last / 3, last, 1.min(last), last];
     for (position, tokens) in [(0, &prompt[..]), (BATCH, &prompt[1..2])] {
         let scratch = forward.open();
-        let step = engine.forward(&mut cache, &scratch, tokens, position);
+        let step = engine.forward(cache, &scratch, tokens, position);
         let mut step = step.expect("planned, and the file is there");
         let kernels = engine.kernels;
         let logits = engine.logits(&mut step, tokens.len() - 1);
         let softmax = |numbers: &mut [f32]| kernels.softmax(numbers);
         let next = sampler.sample(logits, tokens, &softmax, &scratch);
-        assert!(next.is_ok_and(|id| id <= last) || next.is_err()); // of a logit that is no number
+        // An error: a logit is no number.
+        assert!(next.is_err() || next.is_ok_and(|id| id <= last));
     }
-    machine.team = Some(engine.team);
-    Some(())
 }
 
 /// Reads and packs the weights of a GGUF file.
