@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::targets::{TARGETS, Target};
 
 /// No input takes longer, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A linear congruential generator.
 struct Random(u64);
