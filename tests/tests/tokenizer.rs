@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use runtime::gguf::Gguf;
 use runtime::tokenizer::{Extent, Segment, TokenKind, Tokenizer, TokenizerError};
 use serde_json::Value;
 use tests::random_text::random_text;
@@ -555,6 +556,25 @@ fn plan_for_a_text_is_not_far_above_what_it_takes() {
                 .unwrap();
             assert!(scratch.used() <= planned);
         });
+    }
+}
+
+#[test]
+fn line_ends_spelled_in_two_bytes_end_no_words_in_the_plan() {
+    for pre in ["deepseek-llm", "deepseek-coder", "qwen2"] {
+        let mut vocabulary = Vocabulary::byte_level(&["a b"]);
+        vocabulary.pre = Some(pre.into());
+        let file = vocabulary.file();
+        let text = [&[0xFF; 50], &b"\xC0\x8A"[..], &[0xFF; 50]].concat();
+        let extent = Extent::of(&Gguf::check(&file).unwrap(), &text).unwrap();
+        let scratch = extent.encode_bytes();
+        with_tokenizer(&file, scratch, |_, tokenizer, mut forward| {
+            let scratch = forward.open();
+            let segments = std::iter::once(Segment::Text(&text));
+            let done = tokenizer.encode_each(segments, &scratch, &mut |_| {});
+            assert_eq!(done, Ok(()), "{pre}");
+        })
+        .unwrap();
     }
 }
 
