@@ -2,6 +2,7 @@
 //! bounded time and never panic: for the fuzzers of `tests/fuzz`, and for `tests/mutations.rs`, which
 //! is the same without one.
 
+mod cache;
 mod model;
 mod text;
 
@@ -18,7 +19,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub static TARGETS: [Target; 7] = [
+pub static TARGETS: [Target; 8] = [
     Target {
         name: "gguf",
         run: model::gguf,
@@ -33,6 +34,11 @@ pub static TARGETS: [Target; 7] = [
         name: "shape",
         run: model::shape,
         seeds: model::shapes,
+    },
+    Target {
+        name: "cache",
+        run: cache::read,
+        seeds: cache::prompt_caches,
     },
     Target {
         name: "encode",
