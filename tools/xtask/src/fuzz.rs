@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: looks for input that breaks a reader, led by what the code does with it.
 //!
-//! The targets are those of `tests/src/targets.rs`, which `tests/mutations.rs` runs in every test.
+//! The targets are those of `tests/src/targets`, which `tests/tests/mutations.rs` runs in every test.
 //! They are built by cargo-fuzz, with libFuzzer, AddressSanitizer and overflow checks. What was
 //! found worth keeping stays in `target/fuzz/NAME`; what breaks a target is named at the end.
 

@@ -29,6 +29,7 @@ mod llama_cpp;
 mod log;
 mod machine;
 mod memory;
+mod miri;
 mod model;
 mod peer;
 mod perf_log;

@@ -7,7 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{apt, archive, board, command, counts, deploy, emulator, model, vocab, workspace};
+use crate::{
+    apt, archive, board, command, counts, deploy, emulator, miri, model, vocab, workspace,
+};
 
 /// Programs that the tests run, the Debian packages that have them, and what they are for.
 const PROGRAMS: [(&str, &str, &str); 5] = [
@@ -29,6 +31,7 @@ pub fn run() -> Result<()> {
     }
     component("rustfmt", "fmt")?;
     component("clippy", "clippy")?;
+    miri::ensure()?;
     for (program, package, purpose) in PROGRAMS {
         if !command::exists(program) {
             apt::install(package, purpose)?;
@@ -72,7 +75,7 @@ fn component(component: &str, name: &str) -> Result<()> {
 
 /// Has rustup bring `missing`. No other way is tried: a distribution's own Rust comes without the
 /// linker and the C library that the boards are linked with.
-fn rustup(arguments: &[&str], missing: &str) -> Result<()> {
+pub fn rustup(arguments: &[&str], missing: &str) -> Result<()> {
     let tried = format!("rustup {}", arguments.join(" "));
     if !command::exists("rustup") {
         bail!(

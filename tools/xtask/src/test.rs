@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::emulator::Emulator;
-use crate::{archive, board, build, command, counts, cycles, deploy, setup, virt, workspace};
+use crate::{archive, board, build, command, counts, cycles, deploy, miri, setup, virt, workspace};
 
 /// Sets up, builds, lints and tests; stops at the first failure.
 pub fn run() -> Result<()> {
@@ -50,6 +50,7 @@ pub fn run() -> Result<()> {
         "readers of strangers' bytes under AddressSanitizer",
         sanitized,
     )?;
+    step("unit tests under Miri", miri::run)?;
     let emulator = Emulator::best();
     for cpu in &emulator.cores {
         step(&format!("kernels on an emulated {cpu}"), || {
