@@ -63,7 +63,7 @@ const ROWS: [Row; 14] = [
     error(4, "no such file", || run_host(&["-m", "/no/such/file", "-p", "x"], b""), &["/no/such/file: No such file"]),
     error(5, "a text file as a model", text_as_model, &["not a GGUF file"]),
     error(6, "a budget of 64 KiB", || with_model("budget", &["--budget", "64K"]), &["MiB planned", "0.1 MiB budget (flag)", "saves", "--force"]),
-    error(7, "15 tokens in a context of 4", || with_model("context", &["-p", "no fewer than it", "-c", "4"]), &["context of 4 (-c)"]),
+    error(7, "a prompt of more tokens than its context", || with_model("context", &["-p", "no fewer than it", "-c", "4"]), &["context of 4 (-c)"]),
     error(8, "nobody reads stdout", closed_stdout, &["output: Broken pipe"]),
     error(9, "a scale that is NaN", scale_of_nan, &["tensor output.weight", "no number"]),
     error(10, "another golden checksum in an image", other_golden, &["golden logits: ", "000000000000feed in the image"]),
