@@ -397,7 +397,7 @@ fn default_system_prompt_is_a_whole_string() {
         (format!("{OPEN} a<|im_end|>"), None),
         (format!("{OPEN}\\nunclosed <|im_end|'"), None),
         (
-            "<|im_start|>system\n".repeat(500_000), // the last of them is followed by the end
+            "<|im_start|>system\n".repeat(50_000), // the last of them is followed by the end
             Some(""),
         ),
     ] {
