@@ -154,6 +154,8 @@ fn a_console_is_in_the_sandbox_unless_told_not_to() {
                 "4",
                 "--ignore-eos",
                 "-q",
+                "-r",
+                "a stop\\ntext",
             ])
             .args(flags)
             .stdin(Stdio::piped())

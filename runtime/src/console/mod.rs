@@ -76,7 +76,8 @@ fn serve_traced(
         true => kv.alloc(LINE_BYTES)?,
         false => &mut [],
     };
-    let stops = prompt::stop_texts(options)?;
+    // These take memory, of which there is no more in the sandbox.
+    let (system, stops) = (prompt::system_text(options)?, prompt::stop_texts(options)?);
     // Whatever is wrong with the settings is told now.
     Manner::new(options.tokens_max, options.sampler, options.seed, &stops)?;
     let (model, forward) = (&memory.model, &mut talk.forward);
@@ -90,7 +91,7 @@ fn serve_traced(
         talk,
         engine,
         port,
-        system: prompt::system_text(options)?,
+        system,
         stops,
         lines: 0,
     };
