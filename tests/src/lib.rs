@@ -88,6 +88,13 @@ pub fn run_host(arguments: &[&str], stdin: &[u8]) -> Output {
 /// with SMMLA. An older QEMU lacks the second and the last.
 pub const CORES: [&str; 4] = ["cortex-a53", "cortex-a55", "cortex-a76", "neoverse-n2"];
 
+/// The host's program as a terminal starts it: SIGHUP is not ignored, even if the tests' own is.
+pub fn host_that_hears_hangups() -> Command {
+    let mut program = Command::new("env");
+    program.arg("--default-signal=HUP").arg(HOST.linked());
+    program
+}
+
 /// Whether a QEMU here can be this `cpu`.
 pub fn emulates(cpu: &str) -> bool {
     emulator(cpu).is_some()

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tests::gguf_writer::GgufWriter;
-use tests::{HOST, Output, mixed_model, model, run_host};
+use tests::{HOST, Output, host_that_hears_hangups, mixed_model, model, run_host};
 
 fn scratch(name: &str, contents: &[u8]) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("edges-{name}"));
@@ -469,9 +469,8 @@ fn plan_counts_the_prompt_that_is_named() {
 #[test]
 fn hangup_ends_a_run_unless_it_is_to_be_ignored() {
     let model = model("smollm2").to_str().expect("UTF-8").to_owned();
-    let hang_up = |program: &str| {
-        let mut child = Command::new(program)
-            .arg(HOST.linked())
+    let hang_up = |mut program: Command| {
+        let mut child = program
             .args([
                 "-m",
                 &model,
@@ -499,10 +498,14 @@ fn hangup_ends_a_run_unless_it_is_to_be_ignored() {
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), log)
     };
-    let (code, log) = hang_up("env");
+    let (code, log) = hang_up(host_that_hears_hangups());
     assert_eq!(code, Some(129), "{log}");
     assert!(log.trim_end().ends_with("finish=cancel"), "{log}");
-    let (code, log) = hang_up("nohup");
+    let (code, log) = hang_up({
+        let mut ignoring = Command::new("nohup");
+        ignoring.arg(HOST.linked());
+        ignoring
+    });
     assert_eq!(code, Some(0), "{log}");
     assert!(log.trim_end().ends_with("finish=length"), "{log}");
 }

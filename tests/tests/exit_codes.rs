@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use tests::targets::seal;
-use tests::{HOST, Output, mixed_model, run_host};
+use tests::{HOST, Output, host_that_hears_hangups, mixed_model, run_host};
 
 /// A code, what is done to get it, and what stderr must say then.
 struct Row {
@@ -194,7 +194,7 @@ fn end(child: Child) -> Output {
 
 fn closed_stdout() -> Output {
     let model = scratch("closed.gguf", &mixed_model::gguf(14));
-    let mut child = start(&mut Command::new(HOST.linked()), &model);
+    let mut child = start(&mut host_that_hears_hangups(), &model);
     drop(child.stdout.take());
     end(child)
 }
