@@ -194,14 +194,14 @@ fn end(child: Child) -> Output {
 
 fn closed_stdout() -> Output {
     let model = scratch("closed.gguf", &mixed_model::gguf(14));
-    let mut child = start(&mut host_that_hears_hangups(), &model);
+    let mut child = start(&mut Command::new(HOST.linked()), &model);
     drop(child.stdout.take());
     end(child)
 }
 
 fn signalled(name: &str, signal: Signal) -> Output {
     let model = scratch(&format!("{name}.gguf"), &mixed_model::gguf(14));
-    let mut child = start(&mut Command::new(HOST.linked()), &model);
+    let mut child = start(&mut host_that_hears_hangups(), &model);
     // It is in the midst of its answer once the first byte is there.
     let stdout = child.stdout.as_mut().expect("stdout is piped");
     stdout.read_exact(&mut [0]).expect("a first byte");
