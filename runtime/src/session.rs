@@ -539,7 +539,6 @@ impl Sandbox {
         let console = options.console.as_ref();
         let opens = match console {
             _ if !options.sandbox.unwrap_or(console.is_some()) => None,
-            _ if sys::is_first_process() => None, // it ends the system, which the sandbox does not let it
             Some(spec) if spec.terminal.is_some() => Some(Opens::Terminals),
             _ => Some(Opens::Nothing),
         };

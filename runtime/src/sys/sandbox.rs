@@ -9,7 +9,7 @@
 //! What is open stays open. Sources: `Documentation/userspace-api/seccomp_filter.rst` and
 //! `landlock.rst` of Linux.
 
-use super::{Errno, check, is_first_process};
+use super::{Errno, check, has_taken_over};
 use core::ffi::{CStr, c_int, c_long, c_ulong};
 use heapless::Vec;
 
@@ -216,7 +216,7 @@ pub fn refuse_calls(opens: Opens) -> Result<(), Errno> {
     for &call in CALLS {
         filter.allow(call);
     }
-    if is_first_process() {
+    if has_taken_over() {
         for &call in FIRST_PROCESS_CALLS {
             filter.allow(call);
         }
