@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{self, Command};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tests::watched::{self, Watched};
@@ -23,17 +24,25 @@ fn smollm2() -> String {
     model("smollm2").to_str().expect("UTF-8").to_owned()
 }
 
-/// The packed image of TinyLlama, made once for all tests of this file.
+fn scratch(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("memory-{name}"));
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// The packed image of TinyLlama, made once for all tests of this file. It has no name any more, so
+/// that its 680 MB are free as soon as the tests have ended, however they end.
 fn packed_tinyllama() -> &'static str {
-    static IMAGE: OnceLock<String> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        let image = folder.join("memory-tinyllama.rush");
-        let image = image.to_str().expect("UTF-8").to_owned();
+    static IMAGE: OnceLock<(fs::File, String)> = OnceLock::new();
+    let (_, path) = IMAGE.get_or_init(|| {
+        let image = scratch("tinyllama.rush");
         let output = run_host(&["pack", &tinyllama(), &image], b"");
         assert_eq!(output.code, 0, "{}", output.stderr);
-        image
-    })
+        let file = fs::File::open(&image).expect("an image");
+        fs::remove_file(&image).expect("an image");
+        let path = format!("/proc/{}/fd/{}", process::id(), file.as_raw_fd());
+        (file, path)
+    });
+    path
 }
 
 /// The fields of the last log line of `event`.
@@ -344,11 +353,7 @@ fn drop_cache(file: &str) {
 #[test]
 fn cold_load_reads_each_byte_once() {
     // Files that no other test has in use.
-    let scratch = |name: &str| {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        path.to_str().expect("UTF-8").to_owned()
-    };
-    let (gguf, image) = (scratch("memory-cold.gguf"), scratch("memory-cold.rush"));
+    let (gguf, image) = (scratch("cold.gguf"), scratch("cold.rush"));
     fs::copy(smollm2(), &gguf).expect("a copy");
     let output = run_host(&["pack", &gguf, &image], b"");
     assert_eq!(output.code, 0, "{}", output.stderr);
@@ -364,12 +369,14 @@ fn cold_load_reads_each_byte_once() {
         assert!(run.most >= size / 10 * 9, "it was not cold");
         assert!(run.most <= size + MIB, "{} of {size}", run.most);
     }
+    for file in [gguf, image] {
+        fs::remove_file(file).expect("a file");
+    }
 }
 
 #[test]
 fn pack_reads_no_byte_twice() {
-    let scratch = |name: &str| PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let (log, image) = (scratch("memory-pack.txt"), scratch("memory-pack.rush"));
+    let (log, image) = (scratch("pack.txt"), scratch("pack.rush"));
     let status = Command::new("strace")
         .args(["-f", "-e", "trace=pread64", "-o"])
         .arg(&log)
@@ -378,6 +385,7 @@ fn pack_reads_no_byte_twice() {
         .arg(&image)
         .status();
     assert!(status.expect("strace runs").success());
+    fs::remove_file(&image).expect("an image");
     let calls = fs::read_to_string(&log).expect("the calls");
     let results = calls.lines().filter_map(|line| line.rsplit_once(" = "));
     let read: u64 = results
@@ -390,8 +398,7 @@ fn pack_reads_no_byte_twice() {
 
 #[test]
 fn mapped_image_is_ready_within_60_ms_of_process_time() {
-    let image = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("memory-smollm2.rush");
-    let image = image.to_str().expect("UTF-8");
+    let image = &scratch("smollm2.rush");
     let output = run_host(&["pack", &smollm2(), image], b"");
     assert_eq!(output.code, 0, "{}", output.stderr);
     // Other tests run beside this one: the best of some runs tells what it takes.
@@ -402,6 +409,7 @@ fn mapped_image_is_ready_within_60_ms_of_process_time() {
     });
     let best = times.reduce(f64::min).expect("seven runs");
     println!("{best} ms");
+    fs::remove_file(image).expect("an image");
     assert!(best <= 60.0, "{best} ms");
 }
 
@@ -411,7 +419,7 @@ const MEMORY_CALLS: &str = "mmap,munmap,mremap,brk,madvise,mprotect,mlock,mlock2
 #[test]
 fn no_memory_call_is_made_between_token_50_and_token_1000() {
     let model = smollm2();
-    let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("memory-calls.txt");
+    let log = scratch("calls.txt");
     let output = Command::new("strace")
         .args(["-f", "-e", &format!("trace={MEMORY_CALLS},write"), "-o"])
         .arg(&log)

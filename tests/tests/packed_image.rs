@@ -112,6 +112,7 @@ fn with_block_device<T>(name: &str, mib: usize, test: impl FnOnce(&str) -> T) ->
     let outcome = std::panic::catch_unwind(test);
     let freed = Command::new("losetup").args(["-d", device]).status();
     assert!(freed.expect("losetup runs").success());
+    fs::remove_file(&backing).expect("a file");
     Some(outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 

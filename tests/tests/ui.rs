@@ -79,8 +79,10 @@ fn misused_scopes_do_not_compile() {
         .output()
         .expect("cargo runs");
     let mut found = Codes::new();
+    let mut said = String::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let message: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        said += message["message"]["rendered"].as_str().unwrap_or_default();
         if let Some(code) = message["message"]["code"]["code"].as_str() {
             let name = message["target"]["name"].as_str().expect("a target");
             found
@@ -90,5 +92,5 @@ fn misused_scopes_do_not_compile() {
         }
     }
     let log = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(found, wanted(), "{log}");
+    assert_eq!(found, wanted(), "{said}\n{log}");
 }
