@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use runtime::arena::{Forward, Region};
 use runtime::gguf::{Gguf, GgufError};
 use runtime::sampler::Random;
-use runtime::tokenizer::{MERGES_MAX, TOKEN_BYTES_MAX, TOKENS_MAX, TokenizerError};
+use runtime::tokenizer::{
+    Extent, MERGES_MAX, TOKEN_BYTES_MAX, TOKENS_MAX, Tokenizer, TokenizerError,
+};
 use tests::gguf_writer::GgufWriter;
 use tests::vocabulary::{BYTE, NORMAL, USER_DEFINED, Vocabulary, encode, with_tokenizer};
 
@@ -308,10 +311,11 @@ fn vocabulary_of_structure_alone_gives_no_tokens() {
     }
 }
 
-/// As the tokenizer hashes a text: FNV-1a, then the finaliser of SplitMix64.
+/// As the tokenizer hashes a text: a number of its bytes, then the finaliser of SplitMix64.
 fn text_hash(text: &[u8]) -> u64 {
-    let key = text.iter().fold(0xCBF2_9CE4_8422_2325u64, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3)
+    let key = text.iter().fold(0u64, |hash, &byte| {
+        let digit = u64::from(byte) + 1;
+        hash.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(digit)
     });
     let key = (key ^ key >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let key = (key ^ key >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -321,7 +325,7 @@ fn text_hash(text: &[u8]) -> u64 {
 #[test]
 fn vocabulary_made_to_collide_is_refused() {
     // All texts belong at the start of a table of 4096 slots.
-    let texts = (0u64..).map(|number| format!("{number:x}").into_bytes());
+    let texts = (16u64..).map(|number| format!("{number:x}").into_bytes());
     let colliding = texts.filter(|text| text_hash(text) & 4095 < 16);
     let mut vocabulary = byte_level();
     vocabulary
@@ -345,6 +349,32 @@ fn largest_vocabulary_takes_bounded_time() {
     .unwrap();
     println!("{TOKENS_MAX} tokens: {:?}", start.elapsed());
     assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn markers_of_every_length_take_time_by_their_number() {
+    let text = vec![b'a'; 1 << 18];
+    // User-defined tokens of the lengths from 1 to `lengths`, which the text only starts.
+    let time = |lengths: usize| {
+        let mut vocabulary = byte_level();
+        for length in 1..=lengths {
+            let text = "a".repeat(length - 1) + "\u{1}";
+            vocabulary.push(text, USER_DEFINED);
+        }
+        let scratch = Extent::whole(text.len()).encode_bytes();
+        let encoded =
+            |_: &Gguf<'_>, tokenizer: &Tokenizer<'_>, mut forward: Region<'_, Forward>| {
+                let start = Instant::now();
+                let ids = encode(tokenizer, &mut forward, &text);
+                assert_eq!(ids.len(), text.len());
+                start.elapsed()
+            };
+        with_tokenizer(&vocabulary.file(), scratch, encoded).unwrap()
+    };
+    let (some, all) = (time(15), time(255));
+    println!("15 lengths: {some:?}, 255: {all:?}");
+    // 17 times as many lengths. The sum of them is 270 times as large.
+    assert!(all < 60 * some, "{some:?}, {all:?}");
 }
 
 #[test]

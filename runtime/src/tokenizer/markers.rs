@@ -5,12 +5,13 @@
 //! are, and each from left to right. Where two of one length overlap in a text, the reference takes
 //! the one its sort happened to put first; here it is the leftmost.
 //!
-//! Time is the length of the text times the sum of the different lengths, each at most 255: a factor
-//! that no file can push further. Nothing is done for a text without any byte that a marker starts
+//! Time is the length of the text times the number of different lengths, at most 255: a factor that
+//! no file can push further. Nothing is done for a text without any byte that a marker starts
 //! with, and little where few of its bytes are one.
 
 use super::Segment;
 use super::error::TokenizerError;
+use super::slots::TextHash;
 use super::vocab::{ByteSet, TokenKind, Vocab};
 use crate::arena::{ArenaError, Forward, Open, rounded};
 
@@ -107,11 +108,12 @@ impl<'f> Marks<'f> {
         while from < text.len() {
             let to = self.end_of_part(text.len(), from);
             let part = &text[from..to];
-            // A part that is a token was found in the vocabulary a moment ago.
-            match vocab
-                .find_marker(part, with_specials)
-                .filter(|_| bit(self.taken, from))
-            {
+            // A part that is taken was found in the vocabulary a moment ago.
+            let marker = || {
+                let hash = TextHash::of(part.iter().copied());
+                vocab.find_marker(hash, part, with_specials)
+            };
+            match bit(self.taken, from).then(marker).flatten() {
                 Some(id) => visit(Segment::Token(id)),
                 None => visit(Segment::Text(part)),
             }
@@ -125,19 +127,24 @@ impl<'f> Marks<'f> {
         self.taken.fill(0);
         self.starts.fill(0);
         for length in markers.lengths() {
-            let mut from = 0;
-            while from + length <= text.len() {
-                let part = &text[from..from + length];
+            let Some(first) = text.get(..length) else {
+                continue;
+            };
+            let weight = TextHash::weight(length);
+            let mut hash = TextHash::of(first.iter().copied());
+            for (from, part) in text.windows(length).enumerate() {
+                if from > 0 {
+                    hash = hash.slide(weight, text[from - 1], part[length - 1]);
+                }
                 // What is taken is at least as long, so it cannot lie inside without an end.
                 let found = markers.firsts.has(part[0])
                     && !bit(self.taken, from)
                     && !bit(self.taken, from + length - 1)
-                    && vocab.find_marker(part, with_specials).is_some();
+                    && vocab.find_marker(hash, part, with_specials).is_some();
                 if found {
                     set_bit(self.starts, from);
                     (from..from + length).for_each(|at| set_bit(self.taken, at));
                 }
-                from += if found { length } else { 1 };
             }
         }
     }

@@ -110,9 +110,62 @@ pub(super) fn mix(key: u64) -> u64 {
     key ^ key >> 31
 }
 
-/// The hash of a text: FNV-1a, mixed, since its low bits alone are poor.
-pub(super) fn text_hash(text: impl Iterator<Item = u8>) -> u64 {
-    mix(text.fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3)
-    }))
+/// Of a random number generator (Knuth, "The Art of Computer Programming", volume 2, 3.3.4: MMIX):
+/// its powers spread bytes over 64 bits.
+const TEXT_BASE: u64 = 0x5851_F42D_4C95_7F2D;
+
+/// The hash of a text, which can be had from that of the text one byte before in a few steps (Karp
+/// and Rabin, "Efficient randomized pattern-matching algorithms", 1987): its bytes, each plus one,
+/// are the digits of a number modulo 2^64.
+#[derive(Clone, Copy, Default)]
+pub(super) struct TextHash(u64);
+
+impl TextHash {
+    /// That of a text.
+    pub(super) fn of(text: impl IntoIterator<Item = u8>) -> Self {
+        let push =
+            |TextHash(hash), byte| TextHash(hash.wrapping_mul(TEXT_BASE).wrapping_add(digit(byte)));
+        text.into_iter().fold(TextHash(0), push)
+    }
+
+    /// That of the text of the same length one byte on: without `first`, and with `next` behind it.
+    /// `weight` is the [`weight`](Self::weight) of the length.
+    pub(super) fn slide(self, weight: u64, first: u8, next: u8) -> Self {
+        let rest = self.0.wrapping_mul(TEXT_BASE);
+        let gone = digit(first).wrapping_mul(weight);
+        TextHash(rest.wrapping_sub(gone).wrapping_add(digit(next)))
+    }
+
+    /// What the first byte of a text of that length weighs once another is behind it.
+    pub(super) fn weight(length: usize) -> u64 {
+        (0..length).fold(1, |weight: u64, _| weight.wrapping_mul(TEXT_BASE))
+    }
+
+    /// To look for it: the low bits of the number alone depend on the last bytes alone.
+    pub(super) fn mixed(self) -> u64 {
+        mix(self.0)
+    }
+}
+
+fn digit(byte: u8) -> u64 {
+    u64::from(byte) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TextHash;
+
+    #[test]
+    fn hash_that_slid_is_that_of_the_text() {
+        let text: [u8; 64] = core::array::from_fn(|at| (at * at * 37) as u8);
+        for length in [1, 2, 7, 63] {
+            let weight = TextHash::weight(length);
+            let mut hash = TextHash::of(text[..length].iter().copied());
+            for from in 1..=text.len() - length {
+                hash = hash.slide(weight, text[from - 1], text[from + length - 1]);
+                let afresh = TextHash::of(text[from..from + length].iter().copied());
+                assert_eq!(hash.mixed(), afresh.mixed(), "{from}, {length}");
+            }
+        }
+    }
 }

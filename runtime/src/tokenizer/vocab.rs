@@ -6,7 +6,7 @@
 
 use super::error::TokenizerError;
 use super::markers::Markers;
-use super::slots::{INDEX_MAX, Slots, SlotsBuilder, slots_for, text_hash};
+use super::slots::{INDEX_MAX, Slots, SlotsBuilder, TextHash, slots_for};
 use crate::arena::{Model, Open, rounded};
 use crate::gguf::{Array, Gguf, GgufError, Name};
 
@@ -127,7 +127,7 @@ impl<'m> VocabBuilder<'m> {
             if text.is_empty() {
                 continue; // has an id, but is never found
             }
-            let hash = text_hash(text.iter().copied());
+            let hash = TextHash::of(text.iter().copied()).mixed();
             let is = |other: u32| text_at(strings, starts[other as usize]) == text;
             match texts.insert(hash, id as u32, is) {
                 Ok(None) => {}
@@ -151,7 +151,9 @@ impl<'m> VocabBuilder<'m> {
 
     /// The token with that text.
     pub(super) fn find(&self, text: &[u8]) -> Option<u32> {
-        find(self.strings, self.starts, self.texts, text.iter().copied())
+        let text = text.iter().copied();
+        let hash = TextHash::of(text.clone());
+        find(self.strings, self.starts, self.texts, hash, text)
     }
 
     /// Makes a token structure, whatever the file says it is.
@@ -220,7 +222,11 @@ impl<'m> Vocab<'m> {
 
     /// The token with that text, whatever its kind.
     pub(super) fn find(&self, text: impl Iterator<Item = u8> + Clone) -> Option<u32> {
-        find(self.strings, self.starts, self.texts, text)
+        self.find_hashed(TextHash::of(text.clone()), text)
+    }
+
+    fn find_hashed(&self, hash: TextHash, text: impl Iterator<Item = u8> + Clone) -> Option<u32> {
+        find(self.strings, self.starts, self.texts, hash, text)
     }
 
     /// Whether text may become the token: structure comes from templates alone.
@@ -242,9 +248,15 @@ impl<'m> Vocab<'m> {
         }
     }
 
-    /// The token with that text, if it is cut out of a text before anything else.
-    pub(super) fn find_marker(&self, text: &[u8], with_specials: bool) -> Option<u32> {
-        self.find(text.iter().copied())
+    /// The token with that text, whose hash is given, if it is cut out of a text before anything
+    /// else.
+    pub(super) fn find_marker(
+        &self,
+        hash: TextHash,
+        text: &[u8],
+        with_specials: bool,
+    ) -> Option<u32> {
+        self.find_hashed(hash, text.iter().copied())
             .filter(|&id| self.kind(id).is_marker(with_specials))
     }
 }
@@ -253,9 +265,10 @@ fn find(
     strings: &[u8],
     starts: &[u32],
     texts: Slots<'_>,
+    hash: TextHash,
     text: impl Iterator<Item = u8> + Clone,
 ) -> Option<u32> {
-    texts.find(text_hash(text.clone()), |id| {
+    texts.find(hash.mixed(), |id| {
         let other = text_at(strings, starts[id as usize]);
         other.iter().copied().eq(text.clone())
     })
