@@ -1,5 +1,5 @@
 //! A file that is written under another name and gets its own when it is whole: what was interrupted
-//! leaves what was there before.
+//! leaves what was there before. Only one program at a time writes it.
 
 use crate::sys::{self, Errno, Fd};
 use core::ffi::CStr;
@@ -18,10 +18,10 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Creates `path.partial`, or empties it.
+    /// Creates `path.partial`, or takes over what an ended program left there.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// It cannot be created, or another program writes it: then that is [`Errno::BUSY`].
     pub fn create(path: &'static CStr) -> Result<NewFile, Errno> {
         let mut temporary = Vec::new();
         temporary
@@ -33,7 +33,17 @@ impl NewFile {
             temporary,
             file: Fd::NONE,
         };
-        new.file = Fd::create(new.temporary())?;
+        while new.file == Fd::NONE {
+            let file = Fd::create_or_keep(new.temporary())?;
+            if file.lock() == Err(Errno::WOULD_BLOCK) {
+                return Err(Errno::BUSY);
+            }
+            // Whoever wrote it may have given it its name, or removed it, before it was locked here.
+            if Fd::open_file(new.temporary()).and_then(|named| file.is_same(named)) == Ok(true) {
+                file.empty()?;
+                new.file = file;
+            }
+        }
         Ok(new)
     }
 

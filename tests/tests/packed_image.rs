@@ -4,6 +4,7 @@
 use kernels_asm::format::{LAYOUT, WeightFormat};
 use kernels_asm::pack::pack_group;
 use runtime::image::{Image, ImageError, VERSION};
+use rustix::fs::FlockOperation;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -313,6 +314,28 @@ fn packing_what_is_packed_or_to_where_nothing_can_be_is_refused() {
     }
     let output = run_host(&["pack", &gguf], b"");
     assert_eq!(output.code, 2, "{}", output.stderr);
+}
+
+#[test]
+fn image_that_another_program_writes_is_left_to_it() {
+    let (gguf, _) = mixed("busy");
+    let image = scratch("busy-2.rush");
+    let other = fs::File::create(format!("{image}.partial")).expect("a file");
+    (&other).write_all(b"half an image").expect("it is written");
+    rustix::fs::flock(&other, FlockOperation::LockExclusive).expect("it is locked");
+    let output = run_host(&["pack", &gguf, &image], b"");
+    assert_eq!(output.code, 4, "{}", output.stderr);
+    assert!(output.stderr.contains("busy"), "{}", output.stderr);
+    let half = fs::read(format!("{image}.partial")).expect("it is still there");
+    assert_eq!(half, b"half an image");
+    // What nobody writes any more is no hindrance, and nothing of it is in the image.
+    drop(other);
+    let output = run_host(&["pack", &gguf, &image], b"");
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(
+        fs::read(&image).expect("an image") == fs::read(scratch("busy.rush")).expect("another")
+    );
+    assert!(!fs::exists(format!("{image}.partial")).expect("a folder"));
 }
 
 #[test]

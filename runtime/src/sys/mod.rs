@@ -42,6 +42,8 @@ impl Errno {
     pub const NO_DEVICE: Errno = Errno(libc::ENODEV);
     /// It makes no sense.
     pub const INVALID: Errno = Errno(libc::EINVAL);
+    /// Somebody else has it.
+    pub const BUSY: Errno = Errno(libc::EBUSY);
     /// There is no room for it.
     pub const NO_SPACE: Errno = Errno(libc::ENOSPC);
     /// A path is longer than there is room for.
@@ -116,20 +118,41 @@ impl Fd {
 
     /// Creates or empties, and opens for writing.
     pub fn create(path: &CStr) -> Result<Fd, Errno> {
-        Fd::create_with(path, 0)
+        Fd::create_with(path, libc::O_TRUNC)
     }
 
     /// Creates or empties, and opens for writing. Each write to a regular file goes to its end as
     /// a whole, whichever thread makes it.
     pub fn create_appending(path: &CStr) -> Result<Fd, Errno> {
-        Fd::create_with(path, libc::O_APPEND)
+        Fd::create_with(path, libc::O_TRUNC | libc::O_APPEND)
+    }
+
+    /// Creates, or opens for writing what is there as it is.
+    pub fn create_or_keep(path: &CStr) -> Result<Fd, Errno> {
+        Fd::create_with(path, 0)
     }
 
     fn create_with(path: &CStr, more: c_int) -> Result<Fd, Errno> {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC | more;
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC | more;
         // SAFETY: `path` is NUL-terminated; the mode is passed as open(2) asks with O_CREAT.
         let fd = unsafe { libc::open(path.as_ptr(), flags, 0o644 as c_int) };
         check(fd as isize).map(|_| Fd(fd))
+    }
+
+    /// Locks a file against [`lock`](Self::lock) of other programs, until this one ends
+    /// (`flock(2)`). Not every file system can.
+    ///
+    /// # Errors
+    /// [`Errno::WOULD_BLOCK`]: another program has it. Any other: it cannot be locked.
+    pub fn lock(self) -> Result<(), Errno> {
+        // SAFETY: no memory is passed.
+        check(unsafe { libc::flock(self.0, libc::LOCK_EX | libc::LOCK_NB) } as isize).map(|_| ())
+    }
+
+    /// Takes all bytes out of a file.
+    pub fn empty(self) -> Result<(), Errno> {
+        // SAFETY: no memory is passed.
+        check(unsafe { libc::ftruncate(self.0, 0) } as isize).map(|_| ())
     }
 
     /// Opens what exists for writing, empties nothing, and waits for nothing. A block device that
