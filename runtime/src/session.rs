@@ -528,26 +528,31 @@ pub fn check_finite<'m>(weights: &mut Weights<'m>, setup: &Setup<'m>) -> Result<
 
 /// What is given up, in its two steps, if it is asked for. A kernel that cannot do one is told of,
 /// and the other one still counts.
-struct Sandbox {
-    opens: Option<Opens>,
+struct Sandbox<'o> {
+    opens: Option<Opens<'o>>,
     landlock: u32,
 }
 
-impl Sandbox {
+impl<'o> Sandbox<'o> {
     /// Before there are threads, and after all files were opened.
-    fn begin(options: &Options, log: &Log) -> Self {
+    fn begin(options: &'o Options, log: &Log) -> Self {
         let console = options.console.as_ref();
-        let opens = match console {
-            _ if !options.sandbox.unwrap_or(console.is_some()) => None,
-            Some(spec) if spec.terminal.is_some() => Some(Opens::Terminals),
-            _ => Some(Opens::Nothing),
+        let mut sandbox = Sandbox {
+            opens: None,
+            landlock: 0,
         };
-        let landlock = opens.map_or(Ok(0), sandbox::close_files);
-        let landlock = landlock.unwrap_or_else(|errno| {
-            log.warning(format_args!("no Landlock for the sandbox: {errno}"));
-            0
-        });
-        Sandbox { opens, landlock }
+        if options.sandbox.unwrap_or(console.is_some()) {
+            let terminal = console.and_then(|spec| spec.terminal.as_ref());
+            let opens = terminal.map_or(Opens::Nothing, |(path, _)| Opens::Terminal(path));
+            sandbox.opens = Some(opens);
+            match sandbox::close_files(opens) {
+                Ok(version) => sandbox.landlock = version,
+                Err(errno) => {
+                    log.warning(format_args!("no Landlock for the sandbox: {errno}"));
+                }
+            }
+        }
+        sandbox
     }
 
     /// When all is loaded.

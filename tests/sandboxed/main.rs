@@ -1,9 +1,10 @@
 //! A process that enters the sandbox and then tries what it may and what it may not: a line each
 //! with the error number that it got, 0 for none. `tests/sandbox.rs` knows what they should be.
 //!
-//! usage: sandboxed FILE, one that exists
+//! usage: sandboxed FILE [TERMINAL], that exist; a terminal is still to be opened
 #![allow(unsafe_code)] // calls of the C library, to see them refused
 
+use runtime::sys::TERMINAL_FLAGS;
 use runtime::sys::sandbox::{self, Opens};
 use std::ffi::CString;
 use std::sync::Barrier;
@@ -23,9 +24,12 @@ fn socket() -> i32 {
 }
 
 fn main() {
-    let path = env::args().nth(1).expect("usage: sandboxed FILE");
-    let path = CString::new(path).expect("a path has no NUL");
-    let landlock = sandbox::close_files(Opens::Nothing).expect("Landlock, or none");
+    let path = |argument: String| CString::new(argument).expect("a path has no NUL");
+    let mut arguments = env::args().skip(1).map(path);
+    let path = arguments.next().expect("usage: sandboxed FILE [TERMINAL]");
+    let terminal = arguments.next();
+    let opens = terminal.as_deref().map_or(Opens::Nothing, Opens::Terminal);
+    let landlock = sandbox::close_files(opens).unwrap_or(0);
     println!("landlock {landlock}"); // what printing allocates, it has now
 
     let barrier = Barrier::new(2);
@@ -36,7 +40,7 @@ fn main() {
             socket()
         });
         barrier.wait();
-        sandbox::refuse_calls(Opens::Nothing).expect("seccomp");
+        sandbox::refuse_calls(opens).expect("seccomp");
         barrier.wait();
         older.join().expect("it ends")
     });
@@ -59,6 +63,15 @@ fn main() {
             (
                 "create_file",
                 open(c"/proc/new", libc::O_RDONLY | libc::O_CREAT),
+            ),
+            ("file_as_terminal", open(&path, TERMINAL_FLAGS)),
+            (
+                "terminal",
+                open(terminal.as_deref().unwrap_or(c"/dev/null"), TERMINAL_FLAGS),
+            ),
+            (
+                "unnamed_file",
+                open(c"/dev/pts", libc::O_TMPFILE | libc::O_RDWR),
             ),
             ("remove_file", errno(libc::unlink(path.as_ptr()).into())),
             ("socket", socket()),

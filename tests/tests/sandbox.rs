@@ -1,5 +1,7 @@
 //! What is left to a process in the sandbox, and that a run in it is the same run.
 
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
+use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -21,32 +23,36 @@ fn random_model(name: &str) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-#[test]
-fn what_decoding_does_not_need_is_refused() {
-    let file = scratch("file");
-    fs::write(&file, "here").expect("a scratch file");
+/// What `sandboxed` may do: error numbers by what was tried.
+fn tried(file: &Path, terminal: Option<&str>) -> HashMap<String, String> {
     let tried = Command::new(env!("CARGO_BIN_EXE_sandboxed"))
-        .arg(&file)
+        .arg(file)
+        .args(terminal)
         .stdin(Stdio::null())
         .output()
         .expect("it runs");
     let text = String::from_utf8(tried.stdout).expect("UTF-8");
-    assert!(
-        tried.status.success(),
-        "{text}{tried:?}",
-        tried = tried.stderr
-    );
-    let errno = |what: &str| {
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix(what)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{what} is not in {text}"))
-    };
+    let error = String::from_utf8_lossy(&tried.stderr);
+    assert!(tried.status.success(), "{text}{error}");
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines
+        .map(|(what, errno)| (what.into(), errno.into()))
+        .collect()
+}
+
+#[test]
+fn what_decoding_does_not_need_is_refused() {
+    let file = scratch("file");
+    fs::write(&file, "here").expect("a scratch file");
+    let errno = tried(&file, None);
     for allowed in ["read_proc", "time"] {
-        assert_eq!(errno(allowed), "0", "{allowed}");
+        assert_eq!(errno[allowed], "0", "{allowed}");
     }
     for refused in [
         "write_file",
+        "file_as_terminal",
+        "terminal",
+        "unnamed_file",
         "create_file",
         "remove_file",
         "socket",
@@ -57,14 +63,39 @@ fn what_decoding_does_not_need_is_refused() {
         "signal",
         "type_into_terminal",
     ] {
-        assert_eq!(errno(refused), EPERM, "{refused}");
+        assert_eq!(errno[refused], EPERM, "{refused}");
     }
-    let reading = match errno("landlock") {
+    assert_eq!(errno["read_file"], kept_out(&errno));
+    assert_eq!(fs::read(&file).expect("still there"), b"here");
+}
+
+/// What comes of opening a file that only Landlock keeps out.
+fn kept_out(errno: &HashMap<String, String>) -> &str {
+    match &*errno["landlock"] {
         "0" => "0", // this kernel has none
         _ => EACCES,
-    };
-    assert_eq!(errno("read_file"), reading);
-    assert_eq!(fs::read(&file).expect("still there"), b"here");
+    }
+}
+
+#[test]
+fn a_terminal_can_be_opened_again_and_other_files_cannot() {
+    let file = scratch("file-2");
+    fs::write(&file, "here").expect("a scratch file");
+    let pty = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+    unlockpt(&pty).expect("it is ours");
+    let terminal = ptsname(&pty, Vec::new()).expect("it has a name");
+    let errno = tried(&file, Some(terminal.to_str().expect("UTF-8")));
+    assert_eq!(errno["terminal"], "0");
+    for refused in ["write_file", "unnamed_file", "create_file", "remove_file"] {
+        assert_eq!(errno[refused], EPERM, "{refused}");
+    }
+    for opened in ["read_file", "file_as_terminal"] {
+        assert_eq!(errno[opened], kept_out(&errno), "{opened}");
+    }
+    // The null device stays the same file when it is opened again: none beside it is needed.
+    let errno = tried("/dev/zero".as_ref(), Some("/dev/null"));
+    assert_eq!(errno["terminal"], "0");
+    assert_eq!(errno["file_as_terminal"], kept_out(&errno));
 }
 
 #[test]
@@ -128,6 +159,28 @@ fn a_run_in_the_sandbox_is_the_same_run() {
         "{}",
         inside.stderr
     );
+}
+
+#[test]
+fn kernel_without_a_part_of_the_sandbox_is_told_of() {
+    let model = random_model("parts");
+    for (call, part) in [
+        ("landlock_create_ruleset", "Landlock"),
+        ("seccomp", "seccomp"),
+    ] {
+        let output = Command::new("strace")
+            .args(["-f", "-o", "/dev/null", "-e"])
+            .arg(format!("inject={call}:error=ENOSYS"))
+            .arg(HOST.linked())
+            .args(["-m", &model, "--raw", "-p", "a", "-n", "2", "--sandbox"])
+            .stdin(Stdio::null())
+            .output()
+            .expect("strace runs");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{log}");
+        let warning = format!("no {part} for the sandbox: ");
+        assert!(log.contains(&warning), "{log}");
+    }
 }
 
 /// How system calls are filtered, and whether rights can be gained, by the process's own folder.

@@ -16,7 +16,7 @@ pub use first::{
 };
 pub use socket::{DatagramSocket, environment, process_id};
 pub use team::{STACK_BYTES, THREADS_MAX, Team};
-pub use terminal::{BAUD_RATES, Baud, Ready, TerminalSettings, wait};
+pub use terminal::{BAUD_RATES, Baud, Ready, TERMINAL_FLAGS, TerminalSettings, wait};
 
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt;

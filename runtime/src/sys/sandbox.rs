@@ -2,24 +2,25 @@
 //! or a prompt gets little: no other program, no socket, no file to write, no new memory to run.
 //!
 //! - [`close_files`], before there are threads, which inherit it: Landlock leaves the file system
-//!   only `/proc` and `/sys` to read, and a console's `/dev`.
+//!   only `/proc` and `/sys` to read, and a console's terminal.
 //! - [`refuse_calls`], when all is loaded: seccomp leaves all threads the system calls that decoding
 //!   needs. Any other one fails with `EPERM`, and has no effect.
 //!
 //! What is open stays open. Sources: `Documentation/userspace-api/seccomp_filter.rst` and
 //! `landlock.rst` of Linux.
 
-use super::{Errno, check, has_taken_over};
+use super::terminal::TERMINAL_FLAGS;
+use super::{Errno, Fd, check, has_taken_over};
 use core::ffi::{CStr, c_int, c_long, c_ulong};
 use heapless::Vec;
 
 /// What is still to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Opens {
+pub enum Opens<'p> {
     /// Files of `/proc` and `/sys`, to read.
     Nothing,
-    /// And a terminal that has hung up.
-    Terminals,
+    /// And the terminal of that path, by [`Fd::open_terminal`], once it has hung up.
+    Terminal(&'p CStr),
 }
 
 /// Every right over files that Landlock's first version knows: executing, writing, reading, reading
@@ -44,15 +45,15 @@ struct Ruleset {
 #[repr(C, packed)]
 struct Beneath {
     allowed: u64,
-    folder: c_int,
+    parent: c_int,
 }
 
 /// Takes the rest of the file system away from this thread and those that it starts. Returns the
-/// version of the kernel's Landlock, 0 if it has none.
+/// version of the kernel's Landlock.
 ///
 /// # Errors
-/// The kernel has Landlock and refuses.
-pub fn close_files(opens: Opens) -> Result<u32, Errno> {
+/// The kernel has none, or refuses.
+pub fn close_files(opens: Opens<'_>) -> Result<u32, Errno> {
     const ASK_VERSION: c_ulong = 1;
     // SAFETY: no memory is passed.
     let version = unsafe {
@@ -64,11 +65,7 @@ pub fn close_files(opens: Opens) -> Result<u32, Errno> {
             ASK_VERSION,
         )
     };
-    let version = match check(version as isize) {
-        Ok(version) => version as u32,
-        Err(Errno(libc::ENOSYS | libc::EOPNOTSUPP)) => return Ok(0),
-        Err(errno) => return Err(errno),
-    };
+    let version = check(version as isize)?;
     let mut rights = Ruleset {
         files: FILES_V1,
         network: 0,
@@ -96,8 +93,11 @@ pub fn close_files(opens: Opens) -> Result<u32, Errno> {
     let read = READ_FILE | READ_FOLDER;
     allow(ruleset, c"/proc", read)?;
     allow(ruleset, c"/sys", read)?;
-    if opens == Opens::Terminals {
-        allow(ruleset, c"/dev", READ_FILE | WRITE_FILE)?;
+    if let Opens::Terminal(path) = opens {
+        allow(ruleset, path, READ_FILE | WRITE_FILE)?;
+        if let Some(folder) = folder_of_the_next(path) {
+            allow(ruleset, folder, READ_FILE | WRITE_FILE)?;
+        }
     }
     gain_nothing()?;
     // SAFETY: no memory is passed.
@@ -105,36 +105,49 @@ pub fn close_files(opens: Opens) -> Result<u32, Errno> {
     check(done as isize)?;
     // SAFETY: the descriptor is ours and is used no more.
     unsafe { libc::close(ruleset) };
-    Ok(version)
+    Ok(version as u32)
 }
 
-/// Leaves what lies beneath `folder` to the rights of `allowed`. Where there is none, nothing can
-/// be opened.
-fn allow(ruleset: c_int, folder: &CStr, allowed: u64) -> Result<(), Errno> {
-    const PATH_BENEATH: c_int = 1;
-    // SAFETY: `folder` is NUL-terminated.
-    let fd = unsafe { libc::open(folder.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
-    if fd == -1 {
-        return Ok(());
+/// Where the file appears that a terminal is after it was unplugged and plugged in again, or after a
+/// pseudo-terminal's end; none for one that stays the same file. By the major number
+/// (`Documentation/admin-guide/devices.txt` of Linux).
+fn folder_of_the_next(terminal: &CStr) -> Option<&'static CStr> {
+    const USB_MODEMS: u32 = 166;
+    const USB_SERIAL: u32 = 188;
+    const BLUETOOTH: u32 = 216;
+    let device = Fd::open_with(terminal, libc::O_PATH).ok()?;
+    let stat = device.stat();
+    device.close();
+    match libc::major(stat.ok()?.st_rdev) {
+        136..=143 => Some(c"/dev/pts"),
+        USB_MODEMS | USB_SERIAL | BLUETOOTH => Some(c"/dev"),
+        _ => None,
     }
+}
+
+/// Leaves a file, or what lies beneath a folder, to the rights of `allowed`. Where there is none,
+/// nothing can be opened.
+fn allow(ruleset: c_int, path: &CStr, allowed: u64) -> Result<(), Errno> {
+    const PATH_BENEATH: c_int = 1;
+    let Ok(file) = Fd::open_with(path, libc::O_PATH) else {
+        return Ok(());
+    };
     let beneath = Beneath {
         allowed,
-        folder: fd,
+        parent: file.0,
     };
-    // SAFETY: the kernel reads the structure; the descriptor is ours and is used no more.
-    unsafe {
-        let rule = &raw const beneath;
-        let added = libc::syscall(
+    // SAFETY: the kernel reads the structure.
+    let added = check(unsafe {
+        libc::syscall(
             libc::SYS_landlock_add_rule,
             ruleset,
             PATH_BENEATH,
-            rule,
+            &raw const beneath,
             0u64,
-        );
-        let added = check(added as isize);
-        libc::close(fd);
-        added.map(|_| ())
-    }
+        )
+    } as isize);
+    file.close();
+    added.map(|_| ())
 }
 
 /// From now on no program that this thread starts has more rights than it. Both filters ask for it.
@@ -197,8 +210,14 @@ const TERMINAL_REQUESTS: &[u32] = &[
     libc::TIOCGWINSZ as u32,
 ];
 
-/// Flags of opening that make or change a file.
-const MAKING: c_int = libc::O_CREAT | libc::O_TRUNC;
+/// Flags of opening that are not for reading alone.
+const NOT_READING: u32 = (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u32;
+
+/// `O_LARGEFILE` of the kernel, which some C libraries call 0.
+#[cfg(target_arch = "x86_64")]
+const LARGE_FILE: c_int = 0o10_0000;
+#[cfg(target_arch = "aarch64")]
+const LARGE_FILE: c_int = 0o40_0000;
 
 /// `AUDIT_ARCH_*`: the ELF machine, of 64 bits, little-endian. A call of another architecture has
 /// other numbers.
@@ -211,7 +230,7 @@ const ARCHITECTURE: u32 = 183 | 0xC000_0000;
 ///
 /// # Errors
 /// The kernel has no seccomp, or refuses.
-pub fn refuse_calls(opens: Opens) -> Result<(), Errno> {
+pub fn refuse_calls(opens: Opens<'_>) -> Result<(), Errno> {
     let mut filter = Filter::new();
     for &call in CALLS {
         filter.allow(call);
@@ -222,13 +241,13 @@ pub fn refuse_calls(opens: Opens) -> Result<(), Errno> {
         }
     }
     filter.allow_if_equal(libc::SYS_ioctl, 1, TERMINAL_REQUESTS);
-    let refused = match opens {
-        Opens::Nothing => MAKING | libc::O_ACCMODE, // all that is not for reading
-        Opens::Terminals => MAKING,
+    let writing = match opens {
+        Opens::Nothing => None,
+        Opens::Terminal(_) => Some(TERMINAL_FLAGS as u32),
     };
-    filter.allow_unless_set(libc::SYS_openat, 2, refused as u32);
+    filter.allow_opening(libc::SYS_openat, 2, writing);
     #[cfg(target_arch = "x86_64")]
-    filter.allow_unless_set(libc::SYS_open, 1, refused as u32);
+    filter.allow_opening(libc::SYS_open, 1, writing);
     let program = filter.end();
 
     gain_nothing()?;
@@ -263,6 +282,7 @@ struct Filter(Vec<libc::sock_filter, PROGRAM_MAX>);
 const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const IF_ANY_SET: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
+const AND: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
@@ -304,13 +324,17 @@ impl Filter {
         self.push(RETURN, REFUSE, 0, 0);
     }
 
-    /// `call`, if its argument has none of `bits`.
-    fn allow_unless_set(&mut self, call: c_long, argument: u32, bits: u32) {
-        self.push(IF_EQUAL, call as u32, 0, 4);
+    /// `call`, which opens a file with the flags of that argument: to read, or with just the flags
+    /// `writing`, to which a C library may add that files can be large.
+    fn allow_opening(&mut self, call: c_long, argument: u32, writing: Option<u32>) {
+        self.push(IF_EQUAL, call as u32, 0, 7);
         self.push(LOAD, 16 + 8 * argument, 0, 0);
-        self.push(IF_ANY_SET, bits, 0, 1);
-        self.push(RETURN, REFUSE, 0, 0);
+        self.push(IF_ANY_SET, NOT_READING, 1, 0);
         self.push(RETURN, ALLOW, 0, 0);
+        self.push(AND, !(LARGE_FILE as u32), 0, 0);
+        self.push(IF_EQUAL, writing.unwrap_or(u32::MAX), 0, 1); // no flags are all ones
+        self.push(RETURN, ALLOW, 0, 0);
+        self.push(RETURN, REFUSE, 0, 0);
     }
 
     fn end(&mut self) -> &[libc::sock_filter] {
@@ -344,6 +368,7 @@ mod tests {
                 }
                 IF_EQUAL => at += skip(value == k),
                 IF_ANY_SET => at += skip(value & k != 0),
+                AND => value &= k,
                 RETURN => return k,
                 code => panic!("{code:#x} is not used"),
             }
@@ -355,7 +380,8 @@ mod tests {
         let mut filter = Filter::new();
         filter.allow(7);
         filter.allow_if_equal(9, 1, &[5, 6]);
-        filter.allow_unless_set(11, 2, 0b1100);
+        filter.allow_opening(11, 2, Some(TERMINAL_FLAGS as u32));
+        filter.allow_opening(13, 2, None);
         filter.allow(12);
         let program = filter.end();
         let judged = |call, second, third| judge(program, call, [0, second, third, 0, 0, 0]);
@@ -365,8 +391,18 @@ mod tests {
             [4, 5, 6, 7].map(|request| judged(9, request, 0) == ALLOW),
             [false, true, true, false]
         );
-        assert_eq!(judged(11, 0, 0b0011), ALLOW);
-        assert_eq!(judged(11, 0, 0b0111), REFUSE);
+        let opened = |call, flags: c_int| judged(call, 0, flags as u64) == ALLOW;
+        let terminal = TERMINAL_FLAGS | LARGE_FILE;
+        for call in [11, 13] {
+            assert!(opened(call, libc::O_RDONLY | libc::O_CLOEXEC));
+            assert_eq!(opened(call, terminal), call == 11);
+            for more in [libc::O_CREAT, libc::O_TRUNC, libc::O_TMPFILE] {
+                assert!(!opened(call, terminal | more));
+            }
+            for other in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_CREAT] {
+                assert!(!opened(call, other));
+            }
+        }
         assert_eq!(judged(12, 0, 0), ALLOW);
         assert_eq!(judged(0x4000_0007, 0, 0), REFUSE); // another way to call on x86-64
     }

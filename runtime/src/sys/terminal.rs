@@ -45,11 +45,15 @@ pub const BAUD_RATES: [(u32, Baud); 21] = [
 #[derive(Clone, Copy)]
 pub struct TerminalSettings(libc::termios);
 
+/// How [`Fd::open_terminal`] opens.
+pub const TERMINAL_FLAGS: c_int =
+    libc::O_RDWR | libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_CLOEXEC;
+
 impl Fd {
     /// Opens a terminal, to read and to write. It does not become the one that controls the
     /// process, and nothing waits: neither the opening nor what is done with it.
     pub fn open_terminal(path: &CStr) -> Result<Fd, Errno> {
-        Fd::open_with(path, libc::O_RDWR | libc::O_NOCTTY | libc::O_NONBLOCK)
+        Fd::open_with(path, TERMINAL_FLAGS)
     }
 
     /// Makes a terminal a line of eight-bit bytes that nobody interprets, at a speed, without
