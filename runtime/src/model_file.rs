@@ -32,6 +32,7 @@ impl ModelFile {
         ) {
             return Err(Error::NotAFile { path });
         }
+        file.keep(); // no program of ours writes a new file over it, by whatever name
         let size = file.size().map_err(unreadable)?;
         let bytes = file.map(size as usize).map_err(unreadable)?;
         if Image::is_one(bytes) {

@@ -21,7 +21,9 @@ impl NewFile {
     /// Creates `path.partial`, or takes over what an ended program left there.
     ///
     /// # Errors
-    /// It cannot be created, or another program writes it: then that is [`Errno::BUSY`].
+    /// It cannot be created; another program writes it, or somebody has it for a model:
+    /// [`Errno::BUSY`]; it is no file, or has a second name, by which it may be wanted:
+    /// [`Errno::EXISTS`].
     pub fn create(path: &'static CStr) -> Result<NewFile, Errno> {
         let mut temporary = Vec::new();
         temporary
@@ -35,6 +37,9 @@ impl NewFile {
         };
         while new.file == Fd::NONE {
             let file = Fd::create_or_keep(new.temporary())?;
+            if !file.is_sole_file()? {
+                return Err(Errno::EXISTS);
+            }
             if file.lock() == Err(Errno::WOULD_BLOCK) {
                 return Err(Errno::BUSY);
             }

@@ -22,9 +22,10 @@
 use crate::error::Error;
 use crate::gguf::Gguf;
 use crate::kv::{KvCache, KvFormat};
-use crate::model::Weights;
+use crate::load::LoadError;
+use crate::model::{Embedding, Weights};
 use crate::new_file::NewFile;
-use crate::sys::{Errno, Fd, FileKind};
+use crate::sys::{self, Errno, Fd, FileKind};
 use core::ffi::CStr;
 use core::fmt;
 use xxhash_rust::xxh64::Xxh64;
@@ -71,16 +72,37 @@ fn format_number(format: KvFormat) -> u8 {
     }
 }
 
-/// What tells a model from others: its file's header, and the first weights of each matrix. Packed or
-/// not makes no difference.
-pub fn model_hash(gguf: &Gguf<'_>, weights: &Weights<'_>) -> u64 {
+/// What tells a model from others: its file's header, its vectors, and the start, the middle and the
+/// end of each matrix. Packed or not makes no difference.
+///
+/// # Errors
+/// The embedding cannot be read.
+pub fn model_hash(gguf: &Gguf<'_>, weights: &Weights<'_>) -> Result<u64, LoadError> {
     const PART: usize = 4096;
+    let parts = |bytes: usize| {
+        let starts = [0, bytes / 2, bytes.saturating_sub(PART)];
+        starts.map(|start| start..bytes.min(start + PART))
+    };
     let mut hash = Xxh64::new(0);
     hash.update(gguf.header());
-    for matrix in weights.matrices() {
-        hash.update(&matrix.packed[..matrix.packed.len().min(PART)]);
+    for number in weights.vectors().flatten() {
+        hash.update(&number.to_le_bytes());
     }
-    hash.digest()
+    for matrix in weights.matrices() {
+        for part in parts(matrix.packed.len()) {
+            hash.update(&matrix.packed[part]);
+        }
+    }
+    if let Embedding::InFile(rows) = &weights.embedding {
+        let bytes = weights.output.rows * rows.format.row_bytes(rows.columns);
+        for part in parts(bytes) {
+            let mut read = [0; PART];
+            let read = &mut read[..part.len()];
+            rows.read_bytes(part.start as u64, read)?;
+            hash.update(read);
+        }
+    }
+    Ok(hash.digest())
 }
 
 /// Why a file is not used.
@@ -185,6 +207,9 @@ pub fn read(
         }
     }
     let shared = shared.min(prompt.len().saturating_sub(1));
+    if shared == 0 {
+        return Ok(0); // whatever else there is
+    }
     cache.read(tokens as usize, shared, &mut |bytes| reader.fill(bytes))?;
 
     let checksum = reader.hash.digest();
@@ -249,6 +274,9 @@ impl PromptCache {
         };
         let mut at = 0;
         let mut source = |bytes: &mut [u8]| {
+            if sys::pending_signal().is_some() {
+                return Err(Errno::INTERRUPTED); // a file may be of any length
+            }
             let read = file.read_exact_at(bytes, at);
             at += bytes.len() as u64;
             read

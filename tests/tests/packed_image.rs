@@ -339,6 +339,30 @@ fn image_that_another_program_writes_is_left_to_it() {
 }
 
 #[test]
+fn what_has_the_name_of_an_unfinished_image_is_not_destroyed() {
+    let (gguf, _) = mixed("partial");
+    let image = scratch("partial-2.rush");
+    let (partial, other) = (format!("{image}.partial"), scratch("partial-other"));
+    let refused = |model: &str, words: &str| {
+        let output = run_host(&["pack", model, &image], b"");
+        assert_eq!(output.code, 4, "{}", output.stderr);
+        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
+        fs::remove_file(&partial).expect("it is still there");
+    };
+    fs::copy(&gguf, &partial).expect("a copy");
+    refused(&partial, "busy"); // the model itself
+    fs::write(&other, b"other").expect("a scratch file");
+    std::os::unix::fs::symlink(&other, &partial).expect("a link");
+    refused(&gguf, "link");
+    fs::hard_link(&other, &partial).expect("a second name");
+    refused(&gguf, "exists");
+    assert_eq!(fs::read(&other).expect("it is still there"), b"other");
+    let made = Command::new("mkfifo").arg(&partial).status();
+    assert!(made.expect("mkfifo runs").success());
+    refused(&gguf, "No such device"); // nobody reads it
+}
+
+#[test]
 fn image_without_its_end_is_never_under_its_name() {
     let (gguf, _) = mixed("limit");
     let image = scratch("limit-2.rush");

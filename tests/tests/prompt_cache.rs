@@ -1,10 +1,15 @@
 //! `--prompt-cache`: runs with it give the same text and the same logits as runs without, and a file
 //! that is of no use harms nothing.
 
+use runtime::gguf::Gguf;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use tests::{Output, emulates, mixed_model, run_arm64, run_host};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tests::{HOST, Output, emulates, mixed_model, run_arm64, run_host};
 use xxhash_rust::xxh64::xxh64;
 
 /// Tokens of a prompt: more than two steps, and no multiple of eight.
@@ -213,7 +218,7 @@ fn what_is_of_no_use_is_told_and_replaced() {
             "as long as it should",
         ),
         (sealed(changed(27, 0xff)), "as long as it should"),
-        (changed(32, 77), "checksum"),
+        (changed(36, 77), "checksum"), // of which the first token is still that of the prompt
         (
             changed(good.len() / 2, good[good.len() / 2] ^ 0x80),
             "checksum",
@@ -244,6 +249,75 @@ fn what_is_of_no_use_is_told_and_replaced() {
         assert_eq!(output.stdout, plain.stdout, "{number}");
         assert!(fs::read(&cache).expect("it is there") == good, "{number}");
     }
+}
+
+#[test]
+fn model_that_differs_in_one_place_is_another() {
+    let (model, ids, cache) = (model("place", 5), prompt("place", 20, 20), absent("place"));
+    run(&model, &ids, &["--prompt-cache", text(&cache)]);
+    let bytes = fs::read(&model).expect("it is there");
+    let gguf = Gguf::check(&bytes).expect("it is one");
+    for (name, is_last) in [
+        ("blk.0.attn_norm.weight", false),
+        ("output_norm.weight", true),
+        ("token_embd.weight", false),
+        ("token_embd.weight", true),
+        ("blk.1.attn_k.weight", true),
+    ] {
+        let tensor = gguf.tensor(name).expect("a tensor");
+        let offset = gguf.file_offset(&tensor) as usize;
+        let mut other = bytes.clone();
+        let at = match is_last {
+            true => offset + tensor.bytes as usize - 1,
+            false => offset,
+        };
+        other[at] ^= 1;
+        let path = scratch("place-2.gguf");
+        fs::write(&path, other).expect("a scratch file");
+        let with = ["--prompt-cache", text(&cache), "--prompt-cache-ro"];
+        let (output, _) = run(&path, &ids, &with);
+        assert!(
+            output.stderr.contains("another model"),
+            "{name}: {}",
+            output.stderr
+        );
+    }
+}
+
+#[test]
+fn reading_a_file_of_any_length_ends_by_a_signal() {
+    let (model, ids, cache) = (model("long", 5), prompt("long", 16, 16), absent("long"));
+    run(&model, &ids, &["--prompt-cache", text(&cache)]);
+    let good = fs::read(&cache).expect("it is there");
+    // The same first tokens, and behind them so many that are 0, in a file that takes no room.
+    let tokens: u32 = 1 << 26;
+    let eight = (good.len() - 40 - 4 * 16) as u64 / 2;
+    let mut file = good[..32 + 4 * 16].to_vec();
+    file[24..28].copy_from_slice(&tokens.to_le_bytes());
+    fs::write(&cache, file).expect("a scratch file");
+    let size = 40 + 4 * u64::from(tokens) + eight * u64::from(tokens / 8);
+    let long = fs::File::options().write(true).open(&cache);
+    long.and_then(|file| file.set_len(size))
+        .expect("a file with a hole");
+    let logits = scratch("long.logits");
+    let mut child = Command::new(HOST.linked())
+        .args(arguments(&model, &ids, &logits))
+        .args(["--prompt-cache-ro", "--prompt-cache", text(&cache), "-q"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    thread::sleep(Duration::from_millis(500));
+    assert!(
+        child.try_wait().expect("a child").is_none(),
+        "it ended by itself"
+    );
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::TERM).expect("it is there");
+    let began = Instant::now();
+    assert_eq!(child.wait().expect("it ends").code(), Some(143));
+    assert!(began.elapsed() < Duration::from_secs(3));
+    fs::remove_file(&cache).expect("a file");
 }
 
 #[test]

@@ -62,12 +62,17 @@ fn run_traced(
         output: Output::default(),
         shows_ids: options.ids,
     };
-    let identity = || Identity {
-        model: prompt_cache::model_hash(&setup.model.gguf, &engine.weights),
-        key_format: setup.request.key_format,
-        value_format: setup.request.value_format,
+    let identity = || {
+        Ok::<_, Error>(Identity {
+            model: prompt_cache::model_hash(&setup.model.gguf, &engine.weights)?,
+            key_format: setup.request.key_format,
+            value_format: setup.request.value_format,
+        })
     };
-    let kept = prompt_cache.as_ref().map(|file| (file, identity()));
+    let kept = match &prompt_cache {
+        Some(file) => Some((file, identity()?)),
+        None => None,
+    };
     let cached = match &kept {
         Some((file, identity)) => load(file, identity, &mut talk, prompt_len, log),
         None => 0,

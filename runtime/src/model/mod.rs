@@ -11,4 +11,4 @@ pub mod weights;
 pub use config::Config;
 pub use error::{ConfigError, Key};
 pub use forward::{Engine, StepPlan};
-pub use weights::{Layer, Matrix, Weights};
+pub use weights::{Embedding, Layer, Matrix, Weights};

@@ -136,6 +136,15 @@ impl FileRows {
         Ok(true)
     }
 
+    /// Bytes from `at` of the first row on, as the file has them.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read_bytes(&self, at: u64, out: &mut [u8]) -> Result<(), LoadError> {
+        let read = self.file.read_exact_at(out, self.offset + at);
+        read.map_err(|errno| LoadError::of_read(EMBEDDING, errno))
+    }
+
     /// Row `index` as floats. `raw` has the bytes of a row, `packed` those of a group.
     ///
     /// Goes the way of every other weight, through the packed layout, so the values are the same.
@@ -149,9 +158,7 @@ impl FileRows {
         packed: &mut [u8],
         out: &mut [f32],
     ) -> Result<(), LoadError> {
-        let at = self.offset + u64::from(index) * raw.len() as u64;
-        let read = self.file.read_exact_at(raw, at);
-        read.map_err(|errno| LoadError::of_read(EMBEDDING, errno))?;
+        self.read_bytes(u64::from(index) * raw.len() as u64, raw)?;
         let mut rows = [None; 8];
         rows[0] = Some(&*raw);
         pack_group(self.format, rows, self.columns, packed);
@@ -489,6 +496,17 @@ impl<'m> Weights<'m> {
             ]
         });
         layers.chain([&self.output])
+    }
+
+    /// Every vector.
+    pub fn vectors(&self) -> impl Iterator<Item = &'m [f32]> {
+        let layers = self.layers.iter().flat_map(|layer| {
+            let norms = [layer.attention_norm, layer.feed_forward_norm].into_iter();
+            let biases = layer.biases.into_iter().flatten();
+            let more = [layer.head_norms, layer.post_norms].into_iter().flatten();
+            norms.chain(biases).chain(more.flatten())
+        });
+        layers.chain([self.norm]).chain(self.rope_divisors)
     }
 }
 

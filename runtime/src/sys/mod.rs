@@ -42,6 +42,8 @@ impl Errno {
     pub const NO_DEVICE: Errno = Errno(libc::ENODEV);
     /// It makes no sense.
     pub const INVALID: Errno = Errno(libc::EINVAL);
+    /// There is one already.
+    pub const EXISTS: Errno = Errno(libc::EEXIST);
     /// Somebody else has it.
     pub const BUSY: Errno = Errno(libc::EBUSY);
     /// There is no room for it.
@@ -127,9 +129,9 @@ impl Fd {
         Fd::create_with(path, libc::O_TRUNC | libc::O_APPEND)
     }
 
-    /// Creates, or opens for writing what is there as it is.
+    /// Creates, or opens for writing what is there as it is, but no link, and waits for nothing.
     pub fn create_or_keep(path: &CStr) -> Result<Fd, Errno> {
-        Fd::create_with(path, 0)
+        Fd::create_with(path, libc::O_NOFOLLOW | libc::O_NONBLOCK)
     }
 
     fn create_with(path: &CStr, more: c_int) -> Result<Fd, Errno> {
@@ -139,14 +141,20 @@ impl Fd {
         check(fd as isize).map(|_| Fd(fd))
     }
 
-    /// Locks a file against [`lock`](Self::lock) of other programs, until this one ends
-    /// (`flock(2)`). Not every file system can.
+    /// Locks a file for writing until this program ends (`flock(2)`). Not every file system can.
     ///
     /// # Errors
-    /// [`Errno::WOULD_BLOCK`]: another program has it. Any other: it cannot be locked.
+    /// [`Errno::WOULD_BLOCK`]: somebody has it [locked](Self::lock) or
+    /// [kept](Self::keep). Any other: it cannot be locked.
     pub fn lock(self) -> Result<(), Errno> {
         // SAFETY: no memory is passed.
         check(unsafe { libc::flock(self.0, libc::LOCK_EX | libc::LOCK_NB) } as isize).map(|_| ())
+    }
+
+    /// Keeps a file from being [locked](Self::lock) until this program ends, where that can be.
+    pub fn keep(self) {
+        // SAFETY: no memory is passed.
+        unsafe { libc::flock(self.0, libc::LOCK_SH | libc::LOCK_NB) };
     }
 
     /// Takes all bytes out of a file.
@@ -178,6 +186,12 @@ impl Fd {
         } else {
             (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
         })
+    }
+
+    /// Whether it is a file, and has no second name.
+    pub fn is_sole_file(self) -> Result<bool, Errno> {
+        let stat = self.stat()?;
+        Ok(stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_nlink <= 1)
     }
 
     /// What it refers to.
