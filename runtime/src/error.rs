@@ -154,6 +154,11 @@ impl Error {
         use Error::*;
         match self {
             Cancelled(code) | Load(LoadError::Cancelled(code)) => *code,
+            System(Errno::NO_MEMORY)
+            | File {
+                errno: Errno::NO_MEMORY,
+                ..
+            } => 6,
             System(_) | Threads(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
             Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt | TextTooShort { .. } => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,

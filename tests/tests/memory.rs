@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::process::{self, Command};
+use std::process::{self, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tests::watched::{self, Watched};
@@ -466,4 +466,22 @@ fn no_memory_call_is_made_between_token_50_and_token_1000() {
             .count()
             > 3
     );
+}
+
+#[test]
+fn address_space_that_is_too_small_is_refused_wherever_it_ends() {
+    let model = smollm2();
+    for mib in [8, 64, 100, 200] {
+        let output = Command::new("prlimit")
+            .arg(format!("--as={}", mib * MIB))
+            .arg(HOST.linked())
+            .args(["-m", &model, "--raw", "-p", "a", "-n", "1", "-q"])
+            .stdin(Stdio::null())
+            .output()
+            .expect("util-linux has prlimit");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(6), "{mib} MiB: {log}");
+        assert!(log.contains("Out of memory"), "{mib} MiB: {log}");
+        assert!(output.stdout.is_empty());
+    }
 }

@@ -42,6 +42,8 @@ impl Errno {
     pub const NO_DEVICE: Errno = Errno(libc::ENODEV);
     /// It makes no sense.
     pub const INVALID: Errno = Errno(libc::EINVAL);
+    /// There is no memory for it.
+    pub const NO_MEMORY: Errno = Errno(libc::ENOMEM);
     /// There is one already.
     pub const EXISTS: Errno = Errno(libc::EEXIST);
     /// Somebody else has it.
