@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tests::gguf_writer::GgufWriter;
+use tests::seeded_model::{MODELS, Weights};
 use tests::{HOST, mixed_model};
 
 /// Bytes of address space that `rushlight --version` has enough with.
@@ -112,6 +113,20 @@ fn renamed(from: &str, to: &str) -> Vec<u8> {
     file
 }
 
+/// The front of a gemma2 that scales its scores by `width / heads`, which is less than one.
+fn heads_beyond_the_width() -> Vec<u8> {
+    let shape = [
+        ("block_count", 46),
+        ("embedding_length", 32),
+        ("attention.head_count", 64),
+        ("attention.head_count_kv", 1),
+        ("attention.key_length", 16),
+    ];
+    let file = GgufWriter::new().string("general.architecture", "gemma2");
+    let add = |file: GgufWriter, (key, number)| file.u32(&format!("gemma2.{key}"), number);
+    shape.into_iter().fold(file, add).finish()
+}
+
 #[test]
 fn numbers_that_make_no_model_are_refused() {
     let heads = "llama.attention.head_count";
@@ -154,6 +169,11 @@ fn numbers_that_make_no_model_are_refused() {
         ("freq_base", base(0.0)),
         ("freq_base", base(-1.0)),
         ("freq_base", base(f32::NAN)),
+        (
+            "attn_factor",
+            mixed_model::gguf_with(1, |file| file.f32("llama.rope.scaling.attn_factor", 3e38)),
+        ),
+        ("attention.head_count", heads_beyond_the_width()),
         ("dimension_count", rotated(63)),
         ("dimension_count", rotated(0)),
     ];
@@ -268,6 +288,60 @@ fn models_that_are_not_whole_are_refused() {
     ];
     for (name, file, words) in cases {
         assert_refused(name, &scratch(name, &file), 5, words);
+    }
+}
+
+#[test]
+fn other_spellings_of_a_tensors_name_are_refused() {
+    // In front of the tensor whose place they would take, and of a shape that nobody has checked.
+    let llama = |name: &str| mixed_model::gguf_with(1, |file| file.tensor(name, &[1], 0, &[0; 4]));
+    let seeded = |model: &str, name: &str| {
+        let model = MODELS.iter().find(|one| one.name == model);
+        let file = model.expect("a model of that name").build(Weights::Mixed);
+        file.tensor(name, &[1], 0, &[0; 4]).finish()
+    };
+    let of_llama = [
+        "blk.00.attn_norm.weight",
+        "blk.+0.attn_norm.weight",
+        "blk.02.attn_q.weight",
+        "blk.+2.ffn_down.weight",
+    ];
+    let of_others = [
+        ("qwen2", "blk.00.attn_q.bias"),
+        ("qwen3", "blk.+1.attn_q_norm.weight"),
+        ("gemma3", "blk.001.post_ffw_norm.weight"),
+    ];
+    let cases = of_llama.map(|name| (name, llama(name)));
+    let others = of_others.map(|(model, name)| (name, seeded(model, name)));
+    for (number, (tensor, file)) in cases.into_iter().chain(others).enumerate() {
+        let name = format!("spelling-{number}");
+        let path = scratch(&name, &file);
+        assert_refused(&name, &path, 5, &format!("tensor {tensor} is no part"));
+        let image = format!("{path}.rush");
+        let packed = tests::run_host(&["pack", &path, &image], b"");
+        assert_eq!(packed.code, 5, "{tensor}: {}", packed.stderr);
+        assert!(!fs::exists(format!("{image}.partial")).expect("a folder"));
+    }
+}
+
+#[test]
+fn divisors_of_frequencies_that_are_none_are_refused() {
+    for (number, divisor) in [0.0, -1e-45, -2.0, f32::INFINITY, f32::NAN]
+        .into_iter()
+        .enumerate()
+    {
+        let mut divisors = [1f32; 32];
+        divisors[31] = divisor;
+        let bytes = divisors.map(f32::to_le_bytes).concat();
+        let tensor = "rope_freqs.weight";
+        let file = mixed_model::gguf_with(1, |file| file.tensor(tensor, &[32], 0, &bytes));
+        let name = format!("divisor-{number}");
+        assert_refused(
+            &name,
+            &scratch(&name, &file),
+            5,
+            &format!("tensor {tensor}: "),
+        );
     }
 }
 

@@ -13,6 +13,10 @@ pub const LAYERS_MAX: usize = 128;
 /// Bound on widths, heads and vocabulary, so that products stay far from overflow.
 const DIMENSION_MAX: u32 = 1 << 20;
 
+/// Bound on each of the two factors on sines and cosines. They are near 1, and the square of their
+/// product is a factor on attention scores, which stays a number this way.
+const MAGNITUDE_MAX: f32 = 1e6;
+
 /// The shape of a model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
@@ -124,6 +128,14 @@ impl Keys<'_, '_> {
             found => Err(self.bad(name, found)),
         }
     }
+
+    /// A factor on sines and cosines, off at 0.
+    fn magnitude(&self, name: &'static str) -> Result<Option<f32>, ConfigError> {
+        match self.optional(name, 0.0)? {
+            Some(found) if found > MAGNITUDE_MAX => Err(self.bad(name, found)),
+            magnitude => Ok(magnitude),
+        }
+    }
 }
 
 impl Config {
@@ -153,6 +165,9 @@ impl Config {
             Some(of) if of == layers => width / heads,
             _ => head_dim,
         };
+        if scored_width == 0 {
+            return Err(keys.bad("attention.head_count", heads as u32));
+        }
         let rope = read_rope(&keys)?;
         let (window, global_every, local_rope) = match architecture.window {
             Some(window) => read_window(&keys, window)?,
@@ -259,7 +274,7 @@ fn read_rope(keys: &Keys<'_, '_>) -> Result<Rope, ConfigError> {
         Some(b"none") => (Scaling::Linear(1.0), 1.0),
         None | Some(b"linear") => (Scaling::Linear(factor), 1.0),
         Some(b"yarn") => {
-            let stated = keys.optional("rope.scaling.yarn_attn_factor", 0.0)?;
+            let stated = keys.magnitude("rope.scaling.yarn_attn_factor")?;
             let yarn = read_yarn(keys, factor)?;
             (Scaling::Yarn(yarn), stated.map_or(stretched, f64::from))
         }
@@ -268,7 +283,7 @@ fn read_rope(keys: &Keys<'_, '_>) -> Result<Rope, ConfigError> {
             return Err(ConfigError::RopeScaling { found });
         }
     };
-    let more = keys.optional("rope.scaling.attn_factor", 1.0)?;
+    let more = keys.magnitude("rope.scaling.attn_factor")?;
     Ok(Rope {
         base,
         scaling,

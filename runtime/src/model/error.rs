@@ -68,6 +68,11 @@ pub enum ConfigError {
         /// Weights of a block.
         block: usize,
     },
+    /// A divisor of rotary frequencies that is not positive or not finite.
+    Divisor {
+        /// Whose.
+        tensor: Name,
+    },
     /// A tensor's type has no kernel.
     TensorType {
         /// Which tensor.
@@ -145,6 +150,12 @@ impl fmt::Display for ConfigError {
                 f,
                 "tensor {tensor}: rows of {found} weights in {format}, read in blocks of {block}"
             ),
+            Divisor { tensor } => {
+                write!(
+                    f,
+                    "tensor {tensor}: a divisor that is not positive and finite"
+                )
+            }
             TensorType { tensor, found } => {
                 write!(f, "tensor {tensor}: type {found} is not supported")
             }

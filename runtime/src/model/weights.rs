@@ -282,11 +282,7 @@ impl<'m> Tensors<'_, 'm> {
         let (width, hidden) = (config.width, config.hidden);
         let (query, kv) = (config.query_width(), config.kv_width());
         let architecture = config.architecture;
-        let full = |part: &str, kind: &str| {
-            let mut name = String::<64>::new();
-            let _ = write!(name, "blk.{index}.{part}.{kind}"); // the parts here are short
-            name
-        };
+        let full = |part: &str, kind: &str| block_name(index, part, kind);
         let name = |part: &str| full(part, "weight");
         let biases = || {
             let vector = |part, len| self.vector(&full(part, "bias"), len);
@@ -319,6 +315,14 @@ impl<'m> Tensors<'_, 'm> {
             })?,
         })
     }
+}
+
+/// The name of the tensor of a block, by which it is looked up, and which alone fills its place:
+/// cut, and so no tensor's, if it is longer than a name may be.
+fn block_name(index: usize, part: &str, kind: &str) -> String<64> {
+    let mut name = String::new();
+    let _ = write!(name, "blk.{index}.{part}.{kind}");
+    name
 }
 
 /// What `find` finds, where there is to be such.
@@ -412,7 +416,7 @@ impl<'m> Weights<'m> {
     ///
     /// # Errors
     /// As [`shapes`](Self::shapes), or the file has a tensor that its architecture has no use for, or
-    /// the source fails.
+    /// divisors of rotary frequencies that are none, or the source fails.
     pub fn gather(
         gguf: &Gguf<'m>,
         config: &Config,
@@ -434,6 +438,12 @@ impl<'m> Weights<'m> {
                     return Err(unknown.into());
                 }
             }
+        }
+        // Of a source that gives no numbers there are none.
+        let mut divisors = weights.rope_divisors.iter().copied().flatten();
+        if !divisors.all(|divisor| divisor.is_finite() && *divisor > 0.0) {
+            let tensor = Name::new(ROPE_DIVISORS);
+            return Err(ConfigError::Divisor { tensor }.into());
         }
         Ok(weights)
     }
@@ -457,7 +467,7 @@ impl<'m> Weights<'m> {
         Ok(None)
     }
 
-    /// The place of a tensor.
+    /// The place of a tensor: of two tensors, never the same.
     fn slot(&mut self, name: &str) -> Option<Slot<'_, 'm>> {
         match (name, &mut self.embedding) {
             (EMBEDDING, Embedding::InFile(rows)) => return Some(Slot::Rows(rows)),
@@ -468,11 +478,17 @@ impl<'m> Weights<'m> {
             (ROPE_DIVISORS, _) => return self.rope_divisors.as_mut().map(Slot::Vector),
             _ => {}
         }
-        let (index, part) = name.strip_prefix("blk.")?.split_once('.')?;
-        let layer = self.layers.get_mut(index.parse::<usize>().ok()?)?;
-        match part.split_once('.')? {
-            (part, "weight") => layer.slot(part),
-            (part, "bias") => layer.bias_slot(part),
+        let (index, rest) = name.strip_prefix("blk.")?.split_once('.')?;
+        let (part, kind) = rest.split_once('.')?;
+        let index = index.parse::<usize>().ok()?;
+        // A number can be written in many ways; the tensor that was checked has one of them.
+        if block_name(index, part, kind) != name {
+            return None;
+        }
+        let layer = self.layers.get_mut(index)?;
+        match kind {
+            "weight" => layer.slot(part),
+            "bias" => layer.bias_slot(part),
             _ => None,
         }
     }

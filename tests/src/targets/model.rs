@@ -20,7 +20,7 @@ use runtime::load::{self, LoadError, Loader, Stream};
 use runtime::log::{Log, LogFormat};
 use runtime::model::rope::RopeTables;
 use runtime::model::weights::Sizes;
-use runtime::model::{Config, Engine, StepPlan, Weights};
+use runtime::model::{Config, ConfigError, Engine, StepPlan, Weights};
 use runtime::notify::Notify;
 use runtime::plan::{Demand, Plan, Request};
 use runtime::profile::Profile;
@@ -409,7 +409,13 @@ fn compute<'m>(
         }
         None => load(gguf, &config, file, &sizes, &mut team, &model, &mut forward),
     };
-    let mut weights = weights.expect("what was there when the plan was made");
+    let mut weights = match weights {
+        Err(LoadError::Config(ConfigError::Divisor { .. })) => {
+            machine.team = Some(team); // a number, and no size
+            return None;
+        }
+        weights => weights.expect("what was there when the plan was made"),
+    };
     let _ = weights.not_finite(gguf).expect("the file is there");
     let rope = RopeTables::new(&model, &config, CONTEXT, weights.rope_divisors);
     let is_reference = choice % 4 == 3 && sizes.weights() <= REFERENCE_WEIGHTS_MAX;
