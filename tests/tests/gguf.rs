@@ -1,7 +1,7 @@
 //! The container reader: what is malformed is refused, by an error that names the cause.
 
 use runtime::gguf::GgufError::*;
-use runtime::gguf::{Gguf, GgufError, KEYS_MAX, Name, TENSORS_MAX, Value};
+use runtime::gguf::{Gguf, GgufError, HEADER_BYTES_MAX, KEYS_MAX, Name, TENSORS_MAX, Value};
 use std::time::{Duration, Instant};
 use tests::gguf_writer::GgufWriter;
 
@@ -499,6 +499,27 @@ fn tensors_that_do_not_lie_end_to_end_are_refused() {
         matches!(error, Truncated { tensor, .. } if tensor == first),
         "{error}"
     );
+}
+
+#[test]
+fn header_that_is_larger_than_is_believed_is_refused() {
+    let of_array = |bytes: usize| {
+        let front = new().array("k", U8, bytes as u64, &[]).finish();
+        let mut file = vec![0; front.len() + bytes]; // pages that nobody touches
+        file[..front.len()].copy_from_slice(&front);
+        file
+    };
+    let front = of_array(0).len();
+    assert!(Gguf::check(&of_array(HEADER_BYTES_MAX - front)).is_ok());
+    refused([(
+        of_array(HEADER_BYTES_MAX - front + 1),
+        LargeHeader,
+        "a header of more than 268435456 bytes",
+    )]);
+    // What is cut is still that.
+    let mut cut = of_array(1000);
+    cut.truncate(500);
+    refused([(cut, TruncatedHeader, "truncated header")]);
 }
 
 #[test]

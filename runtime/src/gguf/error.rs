@@ -55,6 +55,8 @@ pub enum GgufError {
     },
     /// The file ends inside the header.
     TruncatedHeader,
+    /// The header is larger than is believed.
+    LargeHeader,
     /// The header says it has more keys than are believed.
     TooManyKeys {
         /// As the header has it.
@@ -179,6 +181,7 @@ impl fmt::Display for GgufError {
                 write!(f, "GGUF version {version} is not supported (2 and 3 are)")
             }
             TruncatedHeader => f.write_str("truncated header: the file ends inside it"),
+            LargeHeader => write!(f, "a header of more than {} bytes", super::HEADER_BYTES_MAX),
             TooManyKeys { count } => write!(f, "{count} keys, at most {}", super::KEYS_MAX),
             TooManyTensors { count } => {
                 write!(f, "{count} tensors, at most {}", super::TENSORS_MAX)

@@ -25,8 +25,9 @@ pub const TENSORS_MAX: usize = 4096;
 const KEY_BYTES_MAX: u64 = 256;
 /// Bytes that a tensor's name may have: those of llama.cpp (`GGML_MAX_NAME`).
 const TENSOR_NAME_BYTES_MAX: u64 = 64;
-/// Bytes that the header may take, so that a `u32` reaches all of it.
-const HEADER_BYTES_MAX: usize = u32::MAX as usize;
+/// Bytes that the header may take: thirty times what a vocabulary of 262,144 tokens has. All of it may
+/// be read before there is a plan.
+pub const HEADER_BYTES_MAX: usize = 256 << 20;
 /// Largest `general.alignment` that is believed.
 const ALIGNMENT_MAX: u32 = 1 << 20;
 
@@ -58,6 +59,17 @@ impl<'a> Gguf<'a> {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn check_header(bytes: &'a [u8], file_bytes: u64) -> Result<Self, GgufError> {
+        match Gguf::check_front(bytes, file_bytes) {
+            // The end that was met is that of what is read, and not of the file.
+            Err(GgufError::TruncatedHeader) if bytes.len() > HEADER_BYTES_MAX => {
+                Err(GgufError::LargeHeader)
+            }
+            checked => checked,
+        }
+    }
+
+    /// The same of the first [`HEADER_BYTES_MAX`] bytes.
+    fn check_front(bytes: &'a [u8], file_bytes: u64) -> Result<Self, GgufError> {
         let mut reader = Reader::new(bytes, HEADER_BYTES_MAX);
         let (tensor_count, key_count) = check_preamble(&mut reader)?;
 
