@@ -7,7 +7,7 @@ use crate::console::{self, LINE_BYTES};
 use crate::cpu::{self, Cores, Governor, Kinds, MemoryLimits, Processors, Root, State};
 use crate::error::Error;
 use crate::generate::state_fields;
-use crate::image::{Image, Mapped};
+use crate::image::{Image, Mapped, Places};
 use crate::kv::KvCache;
 use crate::load::{self, LoadError, Loader, Stream};
 use crate::log::{Line, Log, Name, event, fields, name};
@@ -89,9 +89,9 @@ impl<'n> Setup<'n> {
         value_format.check(&config)?;
         let mut sizes = Sizes::default();
         Weights::gather(&model.gguf, &config, &mut sizes)?;
-        if let Some(mut image) = model.image {
-            // Before the plan believes a size: the table has it too.
-            Weights::gather(&model.gguf, &config, &mut image)?;
+        if let Some(image) = model.image {
+            // Before the plan believes a size: the table has it too, and nothing lies elsewhere.
+            Places::check(image, &model.gguf, &config, &sizes)?;
         }
         let processors = cpu::processors(options.cpu_range).ok_or(UsageError::NoProcessor)?;
         let threads = options.threads.unwrap_or(processors.fastest);
@@ -621,7 +621,13 @@ fn map<'m>(
     if options.check_tensors {
         image.check_tensors(gguf, file, &mut progress)?;
     }
-    let weights = Weights::gather(gguf, &setup.config, &mut Mapped { image, file, model })?;
+    let places = Places::new(image, &setup.sizes).map_err(LoadError::Image)?;
+    let mut mapped = Mapped {
+        places,
+        file,
+        model,
+    };
+    let weights = Weights::gather(gguf, &setup.config, &mut mapped)?;
     if is_resident {
         page_in(file, image, &mut progress)?;
     }

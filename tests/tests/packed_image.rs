@@ -3,6 +3,7 @@
 
 use kernels_asm::format::{LAYOUT, WeightFormat};
 use kernels_asm::pack::pack_group;
+use runtime::gguf::{HEADER_BYTES_MAX, TENSORS_MAX};
 use runtime::image::{Image, ImageError, VERSION};
 use rustix::fs::FlockOperation;
 use std::fs;
@@ -415,19 +416,94 @@ fn bar_is_gone_before_an_error_is_told() {
     assert!(before.ends_with("\r\x1b[K"), "{before:?}");
 }
 
+/// A number of eight bytes.
+fn number(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+fn set(bytes: &mut [u8], at: usize, number: u64) {
+    bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+}
+
+/// Where the preamble has the image's bytes, and where its mapped weights start and end.
+const SIZE: usize = 16;
+const START: usize = 24;
+const END: usize = 32;
+/// Where the table has the offsets of the first tensors, which are the embedding's, that is not
+/// mapped, and matrices of the first layer.
+const OFFSETS: [usize; 4] = [72, 104, 136, 168];
+
 #[test]
-fn tensors_that_are_more_than_their_image_are_refused() {
-    let (_, image) = mixed("overlap");
-    let mut bytes = fs::read(&image).expect("an image");
-    let data = u64::from_le_bytes(bytes[24..32].try_into().expect("8 bytes"));
-    let whole = (bytes.len() as u64 - data) / 2 + 64;
-    // Two tensors that each lie inside, and share their bytes.
-    for entry in [64, 96] {
-        bytes[entry + 8..entry + 16].copy_from_slice(&data.to_le_bytes());
-        bytes[entry + 16..entry + 24].copy_from_slice(&whole.to_le_bytes());
+fn image_that_is_laid_out_otherwise_is_refused() {
+    let (_, image) = mixed("laid");
+    let whole = fs::read(&image).expect("an image");
+    let (size, start, end) = (
+        number(&whole, SIZE),
+        number(&whole, START),
+        number(&whole, END),
+    );
+    let changed = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = whole.clone();
+        change(&mut bytes);
+        seal(&mut bytes);
+        let message = refusal(&write("laid-otherwise.rush", &bytes), &[]);
+        assert!(message.contains("outside its place"), "{name}: {message}");
+    };
+    changed("more is mapped than weights", &|bytes| {
+        bytes.resize(bytes.len() + (1 << 20), 0);
+        set(bytes, SIZE, size + (1 << 20));
+        set(bytes, END, size + (1 << 20));
+    });
+    changed("rows are mapped", &|bytes| set(bytes, END, size));
+    changed("more than rows", &|bytes| {
+        bytes.push(0);
+        set(bytes, SIZE, size + 1);
+    });
+    changed("less is mapped", &|bytes| set(bytes, END, end - 64));
+    changed("the header is mapped", &|bytes| {
+        set(bytes, START, start - 64)
+    });
+    changed("a tensor is elsewhere", &|bytes| {
+        set(bytes, OFFSETS[1], number(&whole, OFFSETS[2]));
+    });
+    changed("two are exchanged", &|bytes| {
+        set(bytes, OFFSETS[2], number(&whole, OFFSETS[3]));
+        set(bytes, OFFSETS[3], number(&whole, OFFSETS[2]));
+    });
+    changed("a tensor is nowhere", &|bytes| {
+        set(bytes, OFFSETS[0], u64::MAX - 63);
+    });
+    changed("all are further away", &|bytes| {
+        let far = vec![0; 64 << 10];
+        bytes.splice(start as usize..start as usize, far);
+        for at in (0..whole[40]).map(|entry| 72 + 32 * usize::from(entry)) {
+            set(bytes, at, number(&whole, at) + (64 << 10));
+        }
+        for at in [SIZE, END] {
+            set(bytes, at, number(&whole, at) + (64 << 10));
+        }
+    });
+}
+
+#[test]
+fn header_that_is_too_large_is_refused_before_it_is_read() {
+    let (_, image) = mixed("large");
+    let bytes = fs::read(&image).expect("an image");
+    let both = number(&bytes, 40);
+    let (tensors, gguf_header) = (both as u32 as usize, (both >> 32) as usize);
+    for (tensors, gguf_header) in [
+        (TENSORS_MAX + 1, gguf_header),
+        (u32::MAX as usize, gguf_header),
+        (tensors, HEADER_BYTES_MAX + 1),
+    ] {
+        let mut bytes = bytes.clone();
+        set(&mut bytes, 40, (gguf_header << 32 | tensors) as u64);
+        let error = ImageError::Header {
+            tensors,
+            gguf_header,
+        };
+        assert_eq!(Image::check(&bytes).err(), Some(error));
     }
-    seal(&mut bytes);
-    assert_eq!(Image::check(&bytes).err(), Some(ImageError::Extent));
 }
 
 #[test]

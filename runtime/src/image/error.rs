@@ -1,7 +1,7 @@
 //! What can be wrong with a packed image.
 
 use super::VERSION;
-use crate::gguf::Name;
+use crate::gguf::{HEADER_BYTES_MAX, Name, TENSORS_MAX};
 use core::fmt;
 use kernels_asm::format::LAYOUT;
 
@@ -25,9 +25,16 @@ pub enum ImageError {
         /// Which.
         found: u32,
     },
+    /// A header that is larger than is believed.
+    Header {
+        /// Tensors of its table.
+        tensors: usize,
+        /// Bytes of the GGUF header.
+        gguf_header: usize,
+    },
     /// The header is not what was written.
     HeaderChecksum,
-    /// A place in the header that is outside the image, or out of order.
+    /// A place in the header that is not the one that the model asks for.
     Extent,
     /// The image does not have a tensor of its model.
     MissingTensor {
@@ -63,6 +70,14 @@ impl fmt::Display for ImageError {
                 f,
                 "weights in layout {found}, this program's kernels read {LAYOUT}; \
                  pack the model again"
+            ),
+            ImageError::Header {
+                tensors,
+                gguf_header,
+            } => write!(
+                f,
+                "malformed: a header of {tensors} tensors and {gguf_header} bytes of GGUF, \
+                 at most {TENSORS_MAX} and {HEADER_BYTES_MAX}"
             ),
             ImageError::HeaderChecksum => f.write_str("damaged: the header's checksum differs"),
             ImageError::Extent => f.write_str("malformed: a tensor lies outside its place"),

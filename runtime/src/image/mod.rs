@@ -22,18 +22,22 @@
 //! A tensor of the table is a u32 for its record (where in the GGUF header that starts), a zero
 //! u32, and as u64 its offset, its bytes, and their XXH64; the table ascends by record.
 //!
-//! Numbers are little-endian; tensors start at multiples of 64. Checksums find damage, they do not
-//! prove who wrote a file: every number is checked as those of a GGUF file are.
+//! Numbers are little-endian. Of the mapped weights vectors come first, then matrices; each kind is
+//! in the order of the GGUF file, and starts at multiples of 64 without further gaps. Checksums find
+//! damage, they do not prove who wrote a file: every number is checked as those of a GGUF file are,
+//! and a tensor that lies anywhere else is refused.
 
 mod error;
+mod layout;
 mod map;
 mod trial;
 pub mod write;
 
 pub use error::ImageError;
+pub use layout::Places;
 pub use map::Mapped;
 
-use crate::gguf::{Gguf, GgufError, Name, TensorInfo};
+use crate::gguf::{Gguf, GgufError, HEADER_BYTES_MAX, Name, TENSORS_MAX, TensorInfo};
 use crate::load::{LoadError, check_signal};
 use crate::progress::Progress;
 use crate::sys::Fd;
@@ -96,10 +100,6 @@ impl Entry {
         bytes[24..].copy_from_slice(&self.hash.to_le_bytes());
         bytes
     }
-
-    fn end(self) -> Option<u64> {
-        self.offset.checked_add(self.bytes)
-    }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -125,7 +125,8 @@ impl<'a> Image<'a> {
     }
 
     /// Checks the header of an image that is wholly in `bytes` (mapped, as a rule; only the header
-    /// is touched). A raw partition may be longer than its image.
+    /// is touched). A raw partition may be longer than its image. What the table says of tensors is
+    /// checked where their model is known: [`Places::check`].
     ///
     /// # Errors
     /// The image is cut, damaged, or of another version or layout.
@@ -142,13 +143,19 @@ impl<'a> Image<'a> {
         if layout != LAYOUT {
             return Err(ImageError::Layout { found: layout });
         }
-        // Two numbers of 32 bits: no overflow.
-        let table_end = PREAMBLE_BYTES as u64 + ENTRY_BYTES as u64 * u64::from(u32_at(bytes, 40));
-        let header_end = table_end + u64::from(u32_at(bytes, 44));
-        if header_end > file {
-            return Err(cut(header_end));
+        // Before any of it is read to be checked.
+        let (tensors, gguf_header) = (u32_at(bytes, 40) as usize, u32_at(bytes, 44) as usize);
+        if tensors > TENSORS_MAX || gguf_header > HEADER_BYTES_MAX {
+            return Err(ImageError::Header {
+                tensors,
+                gguf_header,
+            });
         }
-        let (table_end, header_end) = (table_end as usize, header_end as usize);
+        let table_end = PREAMBLE_BYTES + ENTRY_BYTES * tensors;
+        let header_end = table_end + gguf_header;
+        if header_end > bytes.len() {
+            return Err(cut(header_end as u64));
+        }
         if header_checksum(&bytes[..header_end]) != u64_at(bytes, 56) {
             return Err(ImageError::HeaderChecksum);
         }
@@ -160,35 +167,13 @@ impl<'a> Image<'a> {
         if !is_ordered || weights.1 > size {
             return Err(ImageError::Extent);
         }
-        let image = Image {
+        Ok(Image {
             bytes: &bytes[..size as usize],
             entries: bytes[PREAMBLE_BYTES..table_end].as_chunks().0,
             gguf_header: &bytes[table_end..header_end],
             weights,
             golden: u64_at(bytes, GOLDEN_AT),
-        };
-        image.check_entries()?;
-        Ok(image)
-    }
-
-    /// Checks that tensors are in order, aligned, behind the header, and together no more than the
-    /// image, so that reading all of them ends.
-    fn check_entries(&self) -> Result<(), ImageError> {
-        let size = self.bytes.len() as u64;
-        let mut left = size;
-        let mut before = None;
-        for entry in self.entries.iter().map(Entry::read) {
-            let inside =
-                entry.end().is_some_and(|end| end <= size) && entry.offset >= self.weights.0;
-            let aligned = entry.offset.is_multiple_of(TENSOR_ALIGNMENT);
-            let ascending = before.is_none_or(|before| before < entry.record);
-            if !(inside && aligned && ascending) {
-                return Err(ImageError::Extent);
-            }
-            before = Some(entry.record);
-            left = left.checked_sub(entry.bytes).ok_or(ImageError::Extent)?;
-        }
-        Ok(())
+        })
     }
 
     /// The header of the GGUF file that the image was made from.
@@ -214,8 +199,13 @@ impl<'a> Image<'a> {
         self.weights.0
     }
 
-    /// The place of a tensor, which takes so many bytes.
-    fn find(&self, tensor: &TensorInfo<'_>, bytes: u64) -> Result<Entry, ImageError> {
+    /// A tensor, which takes so many bytes and must lie at `offset`.
+    fn tensor(
+        &self,
+        tensor: &TensorInfo<'_>,
+        bytes: u64,
+        offset: u64,
+    ) -> Result<&'a [u8], ImageError> {
         let name = Name::new(tensor.name);
         let found = self
             .entries
@@ -225,26 +215,20 @@ impl<'a> Image<'a> {
         if entry.bytes != bytes {
             return Err(ImageError::TensorBytes { tensor: name });
         }
-        Ok(entry)
-    }
-
-    /// The bytes of a tensor that the step reads.
-    fn mapped(&self, tensor: &TensorInfo<'_>, bytes: u64) -> Result<&'a [u8], ImageError> {
-        let entry = self.find(tensor, bytes)?;
-        // No overflow: both were found inside the image.
-        if entry.offset + entry.bytes > self.weights.1 {
+        if entry.offset != offset {
             return Err(ImageError::Extent);
         }
-        Ok(&self.bytes[entry.offset as usize..][..entry.bytes as usize])
+        let place = offset as usize..(offset + bytes) as usize;
+        self.bytes.get(place).ok_or(ImageError::Extent)
     }
 
-    /// Bytes of all tensors.
+    /// Bytes of all tensors of an image that is laid out [as it must be](Places::check).
     pub fn tensor_bytes(&self) -> u64 {
         self.entries.iter().map(|e| Entry::read(e).bytes).sum()
     }
 
-    /// Reads every tensor and compares its hash. Through a small buffer, not the mapping, so that
-    /// nothing becomes resident.
+    /// Reads every tensor and compares its hash, for an image that is laid out [as it must
+    /// be](Places::check). Through a small buffer, not the mapping, so that nothing becomes resident.
     ///
     /// # Errors
     /// A tensor is damaged, or cannot be read, or a signal came first.

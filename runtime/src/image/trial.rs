@@ -1,11 +1,12 @@
 //! Runs an image that has its tensors and no header yet, for its golden logits.
 
-use super::{Image, Mapped};
+use super::{Image, Mapped, Places};
 use crate::arena::{Forward, Kv, Model, Open, Region};
 use crate::error::Error;
 use crate::golden;
 use crate::image::write::Packing;
 use crate::kv::KvCache;
+use crate::load::LoadError;
 use crate::model::rope::RopeTables;
 use crate::model::weights::Sizes;
 use crate::model::{Config, Engine, StepPlan, Weights};
@@ -61,7 +62,13 @@ pub fn golden(
         mut forward,
     } = memory;
     let gguf = &packing.model.gguf;
-    let weights = Weights::gather(gguf, config, &mut Mapped { image, file, model })?;
+    let places = Places::new(image, sizes).map_err(LoadError::Image)?;
+    let mut mapped = Mapped {
+        places,
+        file,
+        model,
+    };
+    let weights = Weights::gather(gguf, config, &mut mapped)?;
     let request = golden::request(team.len());
     let plan = StepPlan::new(
         config,

@@ -4,11 +4,9 @@
 //! load. Then the image is run where it lies, for its golden logits. The header is written last,
 //! and a file gets its name after that: what was interrupted is no image.
 
+use super::layout::Layout;
 use super::trial;
-use super::{
-    DATA_ALIGNMENT, ENTRY_BYTES, Entry, GOLDEN_AT, Image, MAGIC, PREAMBLE_BYTES, TENSOR_ALIGNMENT,
-    VERSION,
-};
+use super::{ENTRY_BYTES, Entry, GOLDEN_AT, Image, MAGIC, PREAMBLE_BYTES, VERSION};
 use crate::arena::{self, Forward, Kv, Model, Open};
 use crate::error::Error;
 use crate::gguf::TensorInfo;
@@ -65,7 +63,7 @@ pub fn pack(packing: &Packing<'_>, path: &'static CStr) -> Result<Packed, Error>
     let config = Config::read(&model.gguf)?;
     let mut sizes = Sizes::default();
     Weights::gather(&model.gguf, &config, &mut sizes)?;
-    let needs = Parts::new(&sizes, model.gguf.header()).end;
+    let needs = Layout::new(&sizes, model.gguf.header().len()).end_max;
     let target = Target::create(path, model.file, needs)?;
     let _half_file = target
         .new
@@ -134,19 +132,19 @@ impl Target {
     fn image<'h>(
         &self,
         header: &'h [u8],
-        parts: &Parts,
-        [size, weights_end]: [u64; 2],
+        tensors: usize,
+        layout: &Layout,
     ) -> Result<(Image<'h>, Fd), Error> {
         let path = self.path;
         let failed = |errno| Error::File { path, errno };
         let name = self.new.as_ref().map_or(path, NewFile::temporary);
         let file = Fd::open_file(name).map_err(failed)?;
-        let table_end = header.len() - parts.gguf_header_bytes;
+        let table_end = PREAMBLE_BYTES + ENTRY_BYTES * tensors;
         let image = Image {
-            bytes: file.map(size as usize).map_err(failed)?,
+            bytes: file.map(layout.end as usize).map_err(failed)?,
             entries: header[PREAMBLE_BYTES..table_end].as_chunks().0,
             gguf_header: &header[table_end..],
-            weights: (parts.vectors, weights_end),
+            weights: (layout.vectors, layout.weights_end),
             golden: 0,
         };
         Ok((image, file))
@@ -170,39 +168,6 @@ impl Target {
     }
 }
 
-/// Where the parts of an image lie.
-struct Parts {
-    /// Bytes of preamble, table and GGUF header.
-    header_bytes: usize,
-    /// Those of the last.
-    gguf_header_bytes: usize,
-    /// Where vectors start: all together, on a page or two, since a run copies them.
-    vectors: u64,
-    /// Where matrices start.
-    matrices: u64,
-    /// Where rows start that are not to be mapped.
-    rows: u64,
-    /// Bytes of all, with the padding behind the last part.
-    end: u64,
-}
-
-impl Parts {
-    fn new(sizes: &Sizes, gguf_header: &[u8]) -> Parts {
-        let header_bytes = PREAMBLE_BYTES + ENTRY_BYTES * sizes.tensors + gguf_header.len();
-        let vectors = (header_bytes as u64).next_multiple_of(DATA_ALIGNMENT);
-        let matrices = vectors + sizes.vectors as u64;
-        let rows = matrices + sizes.packed.iter().sum::<usize>() as u64;
-        Parts {
-            header_bytes,
-            gguf_header_bytes: gguf_header.len(),
-            vectors,
-            matrices,
-            rows,
-            end: rows + sizes.rows,
-        }
-    }
-}
-
 /// Writes tensors, then the header in front of them.
 fn write(
     packing: &Packing<'_>,
@@ -214,8 +179,8 @@ fn write(
         model, cpus, log, ..
     } = packing;
     let file = target.file;
-    let parts = Parts::new(sizes, model.gguf.header());
-    let header_bytes = parts.header_bytes;
+    let layout = Layout::new(sizes, model.gguf.header().len());
+    let header_bytes = layout.header_bytes;
     let window = WINDOW_BYTES.max(sizes.group_max);
     let (_, staging) = staging_bytes(sizes, cpus.len());
     let trial = trial::plan(config, sizes, cpus.len());
@@ -245,26 +210,17 @@ fn write(
         file,
         entries: header[PREAMBLE_BYTES..].as_chunks_mut().0,
         count: 0,
-        next_vector: parts.vectors,
-        next_matrix: parts.matrices,
-        next_rows: parts.rows,
-        weights_end: parts.matrices,
-        end: parts.matrices,
+        layout,
     };
     Weights::gather(&model.gguf, config, &mut packer)?;
-    let (size, weights_end) = (packer.end, packer.weights_end);
+    let layout = packer.layout; // with all tensors in it
     drop(packer); // and the bar with it
 
-    complete(
-        header,
-        sizes.tensors,
-        model.gguf.header(),
-        [size, parts.vectors, weights_end],
-    );
+    complete(header, sizes.tensors, model.gguf.header(), &layout);
     // The header vouches for what it follows, so it must not be on the storage first.
     let failed = |errno| LoadError::Write { errno };
     file.sync().map_err(failed)?;
-    let (image, file_to_read) = target.image(header, &parts, [size, weights_end])?;
+    let (image, file_to_read) = target.image(header, sizes.tensors, &layout)?;
     let memory = trial::Memory {
         model: &scope,
         kv,
@@ -274,13 +230,13 @@ fn write(
     seal(header, golden);
     file.write_all_at(header, 0).map_err(failed)?;
     Ok(Packed {
-        bytes: size,
+        bytes: layout.end,
         golden,
     })
 }
 
 /// Completes a header whose table is filled in but not sorted, up to what seals it.
-fn complete(header: &mut [u8], tensors: usize, gguf_header: &[u8], extent: [u64; 3]) {
+fn complete(header: &mut [u8], tensors: usize, gguf_header: &[u8], layout: &Layout) {
     let table_end = PREAMBLE_BYTES + ENTRY_BYTES * tensors;
     let table: &mut [[u8; ENTRY_BYTES]] = header[PREAMBLE_BYTES..table_end].as_chunks_mut().0;
     table.sort_unstable_by_key(|entry| Entry::read(entry).record);
@@ -288,6 +244,7 @@ fn complete(header: &mut [u8], tensors: usize, gguf_header: &[u8], extent: [u64;
     header[..8].copy_from_slice(&MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
     header[12..16].copy_from_slice(&LAYOUT.to_le_bytes());
+    let extent = [layout.end, layout.vectors, layout.weights_end];
     for (number, at) in extent.into_iter().zip([16, 24, 32]) {
         header[at..at + 8].copy_from_slice(&number.to_le_bytes());
     }
@@ -311,14 +268,8 @@ struct Packer<'l> {
     entries: &'l mut [[u8; ENTRY_BYTES]],
     /// Entries that are filled in.
     count: usize,
-    /// Where the next of each kind goes, in its [part](Parts).
-    next_vector: u64,
-    next_matrix: u64,
-    next_rows: u64,
-    /// Where the last matrix ends.
-    weights_end: u64,
-    /// Where the last tensor ends.
-    end: u64,
+    /// Where the next of each kind goes.
+    layout: Layout,
 }
 
 /// A tensor in the making.
@@ -351,18 +302,15 @@ impl Packer<'_> {
         written.map_err(|errno| LoadError::Write { errno })
     }
 
-    /// Enters a whole tensor in the table. Returns where it ends, and where the next may start.
-    fn enter(&mut self, mut part: Part) -> (u64, u64) {
+    /// Enters a whole tensor in the table.
+    fn enter(&mut self, mut part: Part) {
         part.entry.hash = part.hash.digest();
         self.entries[self.count] = part.entry.write();
         self.count += 1;
-        let end = part.entry.offset + part.entry.bytes;
-        self.end = self.end.max(end);
-        (end, end.next_multiple_of(TENSOR_ALIGNMENT))
     }
 
     /// Copies the bytes of a tensor as they are.
-    fn copy(&mut self, tensor: &TensorInfo<'_>, offset: u64) -> Result<Part, LoadError> {
+    fn copy(&mut self, tensor: &TensorInfo<'_>, offset: u64) -> Result<(), LoadError> {
         let mut part = Part::new(tensor, offset);
         while part.entry.bytes < tensor.bytes {
             let at = part.entry.bytes;
@@ -370,7 +318,8 @@ impl Packer<'_> {
             self.stream.read(tensor, at, &mut self.window[..len])?;
             self.append(&mut part, len)?;
         }
-        Ok(part)
+        self.enter(part);
+        Ok(())
     }
 }
 
@@ -385,26 +334,27 @@ impl<'m> Source<'m> for Packer<'_> {
             matrix.format.group_bytes(matrix.columns),
         );
         let step = self.window.len() / group_bytes;
-        let mut part = Part::new(tensor, self.next_matrix);
+        let offset = self.layout.matrix(matrix.packed_bytes() as u64);
+        let mut part = Part::new(tensor, offset);
         for first in (0..groups).step_by(step) {
             let len = step.min(groups - first) * group_bytes;
             let window = &mut self.window[..len];
             self.stream.pack(tensor, matrix, first, window)?;
             self.append(&mut part, len)?;
         }
-        (self.weights_end, self.next_matrix) = self.enter(part);
+        self.enter(part);
         Ok(&[])
     }
 
     fn rows(&mut self, tensor: &TensorInfo<'m>, _: &FileRows) -> Result<(Fd, u64), LoadError> {
-        let part = self.copy(tensor, self.next_rows)?;
-        (_, self.next_rows) = self.enter(part);
+        let offset = self.layout.rows(tensor.bytes);
+        self.copy(tensor, offset)?;
         Ok((Fd::NONE, 0))
     }
 
     fn vector(&mut self, tensor: &TensorInfo<'m>) -> Result<&'m [f32], LoadError> {
-        let part = self.copy(tensor, self.next_vector)?;
-        (_, self.next_vector) = self.enter(part);
+        let offset = self.layout.vector(tensor.bytes);
+        self.copy(tensor, offset)?;
         Ok(&[])
     }
 }

@@ -14,7 +14,7 @@ use kernels_asm::registry::Kernels;
 use runtime::arena::{self, Forward, Kv, Model, Open, Region};
 use runtime::cpu;
 use runtime::gguf::Gguf;
-use runtime::image::{Image, Mapped};
+use runtime::image::{Image, Mapped, Places};
 use runtime::kv::{KvCache, KvFormat};
 use runtime::load::{self, LoadError, Loader, Stream};
 use runtime::log::{Log, LogFormat};
@@ -171,7 +171,7 @@ pub fn use_header(bytes: &[u8]) -> Option<usize> {
     let (model, ..) = arena::split(block.bytes(), sizes.vectors, 0).ok()?;
     let model = model.open_once();
     let mut mapped = Mapped {
-        image,
+        places: Places::new(image, &sizes).ok()?,
         file: Fd::NONE,
         model: &model,
     };
@@ -339,8 +339,8 @@ fn planned<'m>(gguf: &Gguf<'m>, image: Option<Image<'m>>, choice: usize) -> Opti
     let config = Config::read(gguf).ok()?;
     let mut sizes = Sizes::default();
     Weights::gather(gguf, &config, &mut sizes).ok()?;
-    if let Some(mut image) = image {
-        Weights::gather(gguf, &config, &mut image).ok()?;
+    if let Some(image) = image {
+        Places::check(image, gguf, &config, &sizes).ok()?;
     }
     let formats = [KvFormat::F16, KvFormat::Q8_0, KvFormat::F32];
     let format = |choice: usize| {
@@ -404,8 +404,14 @@ fn compute<'m>(
     let mut team = machine.team.take().expect("it was given back");
     let weights = match image {
         Some(image) => {
+            let places = Places::new(image, &sizes).expect("as when the plan was made");
             let model = &model;
-            Weights::gather(gguf, &config, &mut Mapped { image, file, model })
+            let mut mapped = Mapped {
+                places,
+                file,
+                model,
+            };
+            Weights::gather(gguf, &config, &mut mapped)
         }
         None => load(gguf, &config, file, &sizes, &mut team, &model, &mut forward),
     };
