@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use tests::targets::seal;
-use tests::{Output, mixed_model, model, run_arm64, run_host};
+use tests::{Output, mixed_model, model, run_arm64, run_host, watched};
 use xxhash_rust::xxh64::xxh64;
 
 fn scratch(name: &str) -> String {
@@ -503,6 +503,47 @@ fn header_that_is_too_large_is_refused_before_it_is_read() {
             gguf_header,
         };
         assert_eq!(Image::check(&bytes).err(), Some(error));
+    }
+}
+
+#[test]
+fn packing_keeps_to_the_budget() {
+    const ARRAY: usize = 32 << 20;
+    let more = vec![0; ARRAY];
+    let file = mixed_model::gguf_with(1, |file| file.array("more", 0, ARRAY as u64, &more));
+    let (gguf, image) = (write("budget.gguf", &file), scratch("budget.rush"));
+    let pack = ["pack", gguf.as_str(), &image, "-t", "1"];
+    let output = run_host(&[&pack[..], &["--budget", "1K"]].concat(), b"");
+    assert_eq!(output.code, 6, "{}", output.stderr);
+    let words = "does not fit: ";
+    let (_, error) = output.stderr.split_once(words).expect("a budget");
+    assert!(error.contains("0.0 MiB budget (flag); --force"), "{error}");
+    let planned: f64 = error
+        .split(' ')
+        .next()
+        .expect("a number")
+        .parse()
+        .expect("MiB");
+    for name in [image.clone(), format!("{image}.partial")] {
+        assert!(!fs::exists(&name).expect("a folder"), "{name}");
+    }
+    // The header is mapped and copied; of the image, what is mapped is the kernel's.
+    let enough = format!("{}K", (planned * 1024.0) as u64 + 52); // of a tenth of a MiB
+    let run = watched::resident(&[&pack[..], &["--budget", &enough]].concat());
+    assert_eq!(run.output.code, 0, "{}", run.output.stderr);
+    let mapped = (fs::metadata(&image).expect("an image").len() as usize - ARRAY) as f64;
+    let peak = run.most as f64;
+    let planned = planned * f64::from(1 << 20);
+    println!("peak {peak}, planned {planned}, mapped {mapped}");
+    assert!(peak > 2.0 * ARRAY as f64, "{peak}");
+    assert!(
+        peak <= 1.02 * (planned + mapped),
+        "{peak} of {planned} and {mapped}"
+    );
+    let forced = run_host(&[&pack[..], &["--budget", "1K", "--force"]].concat(), b"");
+    assert_eq!(forced.code, 0, "{}", forced.stderr);
+    for name in [gguf, image] {
+        fs::remove_file(name).expect("a file");
     }
 }
 

@@ -7,6 +7,7 @@ use crate::image::write::{Packed, Packing, pack};
 use crate::log::{Log, event};
 use crate::model_file::ModelFile;
 use crate::options::{Options, UsageError};
+use crate::plan;
 use crate::session::{self, Machine};
 use crate::sys;
 
@@ -27,6 +28,8 @@ pub fn run(machine: &Machine<'_>, options: &Options, log: &Log) -> Result<(), Er
         kernels: session::resolve_kernels(options, cpu::cores(&cpus))?,
         log,
         notify: machine.notify,
+        budget: (!options.force).then(|| plan::budget(options.budget, machine.board.memory_budget)),
+        program_bytes: machine.program_bytes,
     };
     let Packed { bytes, golden } = pack(&packing, path)?;
     let ms = (sys::now() - began) as f64 / 1e6;

@@ -16,8 +16,15 @@ use crate::sampler::SamplerError;
 use crate::sys::{Fd, Team};
 use crate::trace::Trace;
 
-/// What it takes: a run of a mapped image, without a vocabulary and without a prompt.
-pub fn plan(config: &Config, sizes: &Sizes, threads: usize) -> Plan {
+/// What it takes: a run of a mapped image, without a vocabulary and without a prompt; `metadata` and
+/// `program` as a [`Demand`] has them.
+pub fn plan(
+    config: &Config,
+    sizes: &Sizes,
+    threads: usize,
+    metadata: usize,
+    program: usize,
+) -> Plan {
     let demand = Demand {
         config,
         sizes,
@@ -28,8 +35,8 @@ pub fn plan(config: &Config, sizes: &Sizes, threads: usize) -> Plan {
         text: 0,
         console: 0,
         prompt: 0,
-        metadata: 0,
-        program: 0,
+        metadata,
+        program,
     };
     Plan::new(&demand, &golden::request(threads))
 }

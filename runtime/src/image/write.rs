@@ -7,7 +7,7 @@
 use super::layout::Layout;
 use super::trial;
 use super::{ENTRY_BYTES, Entry, GOLDEN_AT, Image, MAGIC, PREAMBLE_BYTES, VERSION};
-use crate::arena::{self, Forward, Kv, Model, Open};
+use crate::arena::{self, Kv, Model, Open};
 use crate::error::Error;
 use crate::gguf::TensorInfo;
 use crate::image::ImageError;
@@ -19,8 +19,9 @@ use crate::model_file::ModelFile;
 use crate::new_file::NewFile;
 use crate::notify::Notify;
 use crate::options::UsageError;
+use crate::plan::{BudgetSource, DoesNotFit, Plan, WAYS};
 use crate::progress::Progress;
-use crate::sys::{self, Errno, Fd, FileKind, HalfFile, STACK_BYTES, Team};
+use crate::sys::{self, Errno, Fd, FileKind, HalfFile, Team};
 use core::ffi::CStr;
 use kernels_asm::format::LAYOUT;
 use kernels_asm::registry::Kernels;
@@ -41,6 +42,10 @@ pub struct Packing<'a> {
     pub log: &'a Log,
     /// Who is told that it goes on.
     pub notify: &'a Notify,
+    /// Bytes that it may take, and who says so; none with `--force`.
+    pub budget: Option<(u64, BudgetSource)>,
+    /// What the program itself takes.
+    pub program_bytes: usize,
 }
 
 /// An image that was written.
@@ -63,13 +68,15 @@ pub fn pack(packing: &Packing<'_>, path: &'static CStr) -> Result<Packed, Error>
     let config = Config::read(&model.gguf)?;
     let mut sizes = Sizes::default();
     Weights::gather(&model.gguf, &config, &mut sizes)?;
-    let needs = Layout::new(&sizes, model.gguf.header().len()).end_max;
-    let target = Target::create(path, model.file, needs)?;
+    let layout = Layout::new(&sizes, model.gguf.header().len());
+    let memory = Memory::plan(packing, &config, &sizes, &layout);
+    memory.check(packing.budget)?;
+    let target = Target::create(path, model.file, layout.end_max)?;
     let _half_file = target
         .new
         .as_ref()
         .map(|new| HalfFile::new(new.temporary())); // the model may become shorter
-    let written = write(packing, &config, &sizes, &target);
+    let written = write(packing, &config, &sizes, (layout, memory), &target);
     let finished = written.and_then(|packed| target.finish().map(|()| packed));
     if finished.is_err() {
         target.discard();
@@ -80,6 +87,52 @@ pub fn pack(packing: &Packing<'_>, path: &'static CStr) -> Result<Packed, Error>
         }
         error => error,
     })
+}
+
+/// Bytes of each buffer.
+struct Memory {
+    /// Rows as the file has them.
+    staging: usize,
+    /// Packed groups, until they are written.
+    window: usize,
+    /// The image's.
+    header: usize,
+    /// The run for golden logits.
+    trial: Plan,
+}
+
+impl Memory {
+    fn plan(packing: &Packing<'_>, config: &Config, sizes: &Sizes, layout: &Layout) -> Memory {
+        let threads = packing.cpus.len();
+        let metadata = packing.model.gguf.header().len() + sizes.vectors;
+        Memory {
+            staging: staging_bytes(sizes, threads).1,
+            window: WINDOW_BYTES.max(sizes.group_max),
+            header: layout.header_bytes,
+            trial: trial::plan(config, sizes, threads, metadata, packing.program_bytes),
+        }
+    }
+
+    /// Those that are the writer's own.
+    fn writer(&self) -> usize {
+        let parts = [self.staging, self.window, self.header];
+        parts.into_iter().map(arena::rounded).sum()
+    }
+
+    /// Holds all of it against a budget, but for the mapped weights: they are the file's pages, which
+    /// the kernel takes back, so that a board can pack a model that it could not run.
+    fn check(&self, budget: Option<(u64, BudgetSource)>) -> Result<(), DoesNotFit> {
+        let total = self.trial.total() - self.trial.weights() + self.writer();
+        match budget {
+            Some((budget, source)) if total as u64 > budget => Err(DoesNotFit {
+                total,
+                budget,
+                source,
+                ways: [None; WAYS],
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The image in the making.
@@ -173,40 +226,35 @@ fn write(
     packing: &Packing<'_>,
     config: &Config,
     sizes: &Sizes,
+    (layout, memory): (Layout, Memory),
     target: &Target,
 ) -> Result<Packed, Error> {
     let &Packing {
         model, cpus, log, ..
     } = packing;
     let file = target.file;
-    let layout = Layout::new(sizes, model.gguf.header().len());
-    let header_bytes = layout.header_bytes;
-    let window = WINDOW_BYTES.max(sizes.group_max);
-    let (_, staging) = staging_bytes(sizes, cpus.len());
-    let trial = trial::plan(config, sizes, cpus.len());
-    let model_bytes = arena::rounded(staging)
-        + arena::rounded(window)
-        + arena::rounded(header_bytes)
-        + trial.scope::<Model>();
-    let kv_bytes = trial.scope::<Kv>();
-    let stacks = (cpus.len() - 1) * STACK_BYTES;
-    let bytes = model_bytes + kv_bytes + trial.scope::<Forward>() + stacks;
+    let trial = &memory.trial;
+    let (model_bytes, kv_bytes) = (
+        memory.writer() + trial.scope::<Model>(),
+        trial.scope::<Kv>(),
+    );
+    let bytes = memory.writer() + trial.reservation();
     let reservation = sys::reserve(bytes).map_err(|errno| Error::Memory { bytes, errno })?;
-    let (stacks, block) = reservation.split_at_mut(stacks);
+    let (stacks, block) = reservation.split_at_mut(trial.stacks);
     let (scope, kv, forward) = arena::split(block, model_bytes, kv_bytes)?;
     let scope: Open<'_, Model> = scope.open_once();
 
     let mut team = Team::start(cpus, stacks).map_err(Error::Threads)?;
-    let header = scope.alloc::<u8>(header_bytes)?;
+    let header = scope.alloc::<u8>(memory.header)?;
     let mut packer = Packer {
         stream: Stream {
             gguf: &model.gguf,
             file: model.file,
             team: &mut team,
-            staging: scope.alloc(staging)?,
+            staging: scope.alloc(memory.staging)?,
             progress: Progress::new(log, "pack", sizes.raw + sizes.rows),
         },
-        window: scope.alloc(window)?,
+        window: scope.alloc(memory.window)?,
         file,
         entries: header[PREAMBLE_BYTES..].as_chunks_mut().0,
         count: 0,
