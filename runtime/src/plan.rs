@@ -12,6 +12,10 @@ use crate::sys::STACK_BYTES;
 use core::fmt;
 use kernels_asm::format::WeightFormat;
 
+/// A page of a file that is touched brings in those around it, so many bytes together: Linux's default
+/// `fault_around_bytes`.
+const FAULT_AROUND_BYTES: usize = 64 * 1024;
+
 /// What the command line asks of a run, as far as it takes memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
@@ -140,7 +144,7 @@ impl Plan {
             encode: demand.encode,
             stacks: (threads - 1) * STACK_BYTES,
             prompt: demand.prompt,
-            metadata: demand.metadata,
+            metadata: demand.metadata.next_multiple_of(FAULT_AROUND_BYTES),
             program: demand.program,
         }
     }
