@@ -389,6 +389,29 @@ fn interrupt_ends_a_load() {
 }
 
 #[test]
+fn interrupt_ends_the_search_for_weights_that_are_no_numbers() {
+    // In the last tensor there is one: a search that goes on to its end finds it.
+    let mut bytes = fs::read(model("smollm2")).expect("a model");
+    let gguf = Gguf::check(&bytes).expect("a model");
+    let last = gguf.tensors().last().expect("a tensor");
+    let end = (gguf.file_offset(&last) + last.bytes) as usize;
+    assert_eq!(last.kind.name, "F32");
+    bytes[end - 4..end].copy_from_slice(&f32::NAN.to_le_bytes());
+    let (model, log) = (scratch("search.gguf", &bytes), scratch("search.log", b""));
+    let run = ["-m", &model, "--raw", "-p", "x", "-n", "0", "-t", "1"];
+    let run = [&run[..], &["--check-tensors", "--log-file", &log]].concat();
+    let is_searching = |_| {
+        let log = fs::read_to_string(&log).expect("a log");
+        log.contains("rushlight load ")
+    };
+    let output = interrupt_when(&run, is_searching);
+    let log = fs::read_to_string(&log).expect("a log");
+    assert_eq!(output.code, 130, "{log}");
+    assert_eq!(run_host(&run, b"").code, 9);
+    fs::remove_file(model).expect("a file");
+}
+
+#[test]
 fn interrupt_ends_a_pack_and_leaves_nothing() {
     let model = model("tinyllama-synth").to_str().expect("UTF-8").to_owned();
     let image = scratch("interrupted.rush", b"");

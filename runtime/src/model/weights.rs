@@ -13,7 +13,7 @@ use super::config::{Config, LAYERS_MAX};
 use super::error::ConfigError;
 use crate::arena::rounded;
 use crate::gguf::{Gguf, Name, TensorInfo};
-use crate::load::LoadError;
+use crate::load::{LoadError, check_signal};
 use crate::sys::Fd;
 use core::fmt::Write;
 use heapless::{String, Vec};
@@ -47,9 +47,16 @@ impl<'m> Matrix<'m> {
     }
 
     /// Whether no weight is infinite or no number.
-    fn is_finite(&self) -> bool {
-        let mut records = self.packed.chunks_exact(self.format.record_bytes());
-        records.all(|record| is_record_finite(self.format, record))
+    fn is_finite(&self) -> Result<bool, LoadError> {
+        let record_bytes = self.format.record_bytes();
+        for stretch in self.packed.chunks(STRETCH_RECORDS * record_bytes) {
+            check_signal()?;
+            let mut records = stretch.chunks_exact(record_bytes);
+            if !records.all(|record| is_record_finite(self.format, record)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The packed bytes of `len` rows from `start`, both multiples of eight.
@@ -104,6 +111,9 @@ pub struct FileRows {
 const BLOCK_LEN_MAX: usize = 256;
 const BLOCK_BYTES_MAX: usize = 4 * BLOCK_LEN_MAX;
 const RECORD_BYTES_MAX: usize = 8 * BLOCK_BYTES_MAX;
+/// Bytes of rows that are read, and records that are looked at, between two looks for a signal.
+const READ_BYTES: usize = 32 * 1024;
+const STRETCH_RECORDS: usize = 4096;
 
 /// Whether no weight of eight rows of a block is infinite or no number.
 fn is_record_finite(format: WeightFormat, record: &[u8]) -> bool {
@@ -119,18 +129,24 @@ impl FileRows {
     /// Whether no weight of the first `count` rows is infinite or no number.
     fn is_finite(&self, count: u64) -> Result<bool, LoadError> {
         let format = self.format;
-        let (mut raw, mut record) = ([0; BLOCK_BYTES_MAX], [0; RECORD_BYTES_MAX]);
-        let raw = &mut raw[..format.row_bytes(format.block_len())];
+        let (mut raw, mut record) = ([0; READ_BYTES], [0; RECORD_BYTES_MAX]);
+        let block_bytes = format.row_bytes(format.block_len());
+        let whole = READ_BYTES / block_bytes * block_bytes;
         let record = &mut record[..format.record_bytes()];
         let bytes = count * format.row_bytes(self.columns) as u64;
-        for at in (0..bytes).step_by(raw.len()) {
+        for at in (0..bytes).step_by(whole) {
+            check_signal()?;
+            let raw = &mut raw[..(bytes - at).min(whole as u64) as usize];
             let read = self.file.read_exact_at(raw, self.offset + at);
             read.map_err(|errno| LoadError::of_read(EMBEDDING, errno))?;
-            let mut rows = [None; 8];
-            rows[0] = Some(&*raw);
-            pack_group(format, rows, format.block_len(), record);
-            if !is_record_finite(format, record) {
-                return Ok(false);
+            // Eight blocks make a record as well as blocks of eight rows do.
+            for blocks in raw.chunks(8 * block_bytes) {
+                let mut blocks = blocks.chunks_exact(block_bytes);
+                let rows = core::array::from_fn(|_| blocks.next());
+                pack_group(format, rows, format.block_len(), record);
+                if !is_record_finite(format, record) {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
@@ -451,11 +467,11 @@ impl<'m> Weights<'m> {
     /// The first tensor of the file with a weight that is infinite or no number, if there is one.
     ///
     /// # Errors
-    /// Rows that stay in the file cannot be read.
+    /// Rows that stay in the file cannot be read, or a signal came first.
     pub fn not_finite(&mut self, gguf: &Gguf<'m>) -> Result<Option<Name>, LoadError> {
         for tensor in gguf.tensors() {
             let is_finite = match self.slot(tensor.name) {
-                Some(Slot::Matrix(matrix)) => matrix.is_finite(),
+                Some(Slot::Matrix(matrix)) => matrix.is_finite()?,
                 Some(Slot::Rows(rows)) => rows.is_finite(tensor.shape[1])?,
                 Some(Slot::Vector(vector)) => vector.iter().all(|number| number.is_finite()),
                 None => true, // nothing uses it
