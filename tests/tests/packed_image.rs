@@ -512,6 +512,7 @@ fn packing_keeps_to_the_budget() {
     let more = vec![0; ARRAY];
     let file = mixed_model::gguf_with(1, |file| file.array("more", 0, ARRAY as u64, &more));
     let (gguf, image) = (write("budget.gguf", &file), scratch("budget.rush"));
+    let _ = fs::remove_file(&image); // of a run before
     let pack = ["pack", gguf.as_str(), &image, "-t", "1"];
     let output = run_host(&[&pack[..], &["--budget", "1K"]].concat(), b"");
     assert_eq!(output.code, 6, "{}", output.stderr);
