@@ -31,7 +31,7 @@ fn wanted_format(arguments: Arguments) -> LogFormat {
 
 /// Runs the program and ends the process.
 pub fn start(board: &Board, mut arguments: Arguments) -> ! {
-    sys::fill_standard_streams();
+    let streams = sys::fill_standard_streams();
     sys::catch_signals();
     let _program = arguments.next();
     let mut log = Log::default();
@@ -48,10 +48,11 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
         notify: &notify,
         program_bytes: sys::program_bytes() + FIRST_STACK_BYTES,
     };
-    let options = match &mut init {
+    let options = match (streams, &mut init) {
+        (Err(errno), _) => Err(Error::Streams(errno)),
         // What the kernel did not know of its command line is no argument: it may be anybody's.
-        Some(init) => init.options(board, &log),
-        None => Options::parse(&mut arguments).map_err(Error::from),
+        (Ok(()), Some(init)) => init.options(board, &log),
+        (Ok(()), None) => Options::parse(&mut arguments).map_err(Error::from),
     };
     let code = match options.and_then(|options| command(&machine, &options, &mut log)) {
         Ok(code) => {
@@ -75,7 +76,6 @@ pub fn start(board: &Board, mut arguments: Arguments) -> ! {
     if let Some(init) = init {
         init.end(code, &log);
     }
-    log.close();
     sys::exit(code)
 }
 
@@ -83,7 +83,7 @@ fn command(machine: &Machine<'_>, options: &Options, log: &mut Log) -> Result<u8
     log.format = options.log_format;
     log.quiet = options.quiet;
     if let Some(path) = options.log_file {
-        log.fd = Fd::create(path).map_err(|errno| Error::File { path, errno })?;
+        log.fd = Fd::create(path).map_err(|errno| Error::of_file(path, errno))?;
         sys::explain_bus_errors_in(log.fd);
     }
     log.open();
@@ -100,7 +100,10 @@ fn command(machine: &Machine<'_>, options: &Options, log: &mut Log) -> Result<u8
         Command::Inspect => commands::inspect::run(options)?,
         Command::Selftest => commands::selftest::run(machine, options, log)?,
         Command::Kernels => commands::kernels::run(options)?,
-        Command::Help => STDOUT.write_all(HELP.as_bytes()).map_err(Error::Output)?,
+        Command::Help => {
+            let written = STDOUT.write_all(HELP.as_bytes());
+            written.map_err(|errno| Error::of_io(errno, Error::Output))?;
+        }
         Command::Version => commands::version(machine.board)?,
     }
     Ok(0)

@@ -134,6 +134,8 @@ pub enum Error {
     Lock(Errno),
     /// The kernel gives no memory.
     System(Errno),
+    /// A standard stream is closed, and nothing can be opened in its place.
+    Streams(Errno),
     /// The kernel starts no more threads.
     Threads(Errno),
     /// The plan and the code disagree.
@@ -149,6 +151,11 @@ impl Error {
         }
     }
 
+    /// What a failed call on a file means.
+    pub fn of_file(path: &'static CStr, errno: Errno) -> Error {
+        Error::of_io(errno, |errno| Error::File { path, errno })
+    }
+
     /// The exit code, as documented in `--help`.
     pub fn exit_code(&self) -> u8 {
         use Error::*;
@@ -159,7 +166,7 @@ impl Error {
                 errno: Errno::NO_MEMORY,
                 ..
             } => 6,
-            System(_) | Threads(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
+            System(_) | Streams(_) | Threads(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
             Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt | TextTooShort { .. } => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
             Boot(
@@ -279,6 +286,7 @@ impl fmt::Display for Error {
             Memory { bytes, errno } => write!(f, "{bytes} bytes of memory: {errno}"),
             Lock(errno) => write!(f, "--mlock: {errno}; ulimit -l says how much may be locked"),
             System(errno) => write!(f, "memory: {errno}"),
+            Streams(errno) => write!(f, "a standard stream is closed: {errno}"),
             Threads(errno) => write!(f, "threads: {errno}; -t takes fewer"),
             Arena(error) | Load(LoadError::Arena(error)) => write!(
                 f,

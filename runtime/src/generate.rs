@@ -510,7 +510,7 @@ impl LogitsFile {
     /// # Errors
     /// It cannot be created.
     pub fn create(path: &'static CStr) -> Result<Self, Error> {
-        let file = Fd::create(path).map_err(|errno| Error::File { path, errno })?;
+        let file = Fd::create(path).map_err(|errno| Error::of_file(path, errno))?;
         Ok(LogitsFile { path, file })
     }
 
@@ -522,9 +522,8 @@ impl LogitsFile {
             for (bytes, float) in bytes.chunks_exact_mut(4).zip(part) {
                 bytes.copy_from_slice(&float.to_le_bytes());
             }
-            let path = self.path;
-            let failed = |errno| Error::of_io(errno, |errno| Error::File { path, errno });
-            self.file.write_all(bytes).map_err(failed)?;
+            let written = self.file.write_all(bytes);
+            written.map_err(|errno| Error::of_file(self.path, errno))?;
         }
         Ok(())
     }

@@ -321,7 +321,7 @@ output
   --trace FILE            write what happened when, as JSON for ui.perfetto.dev
   --log-format text|json|defmt  --log-file FILE
   -v                      a log line per chunk of the prompt
-  -q                      only errors
+  -q                      only warnings and errors
   --no-bos                tokenize without the start token
   --special               tokenize: the texts of control tokens stand for these
   --format text|json      of what plan, inspect and perplexity print

@@ -2,14 +2,15 @@
 
 use crate::error::Error;
 use crate::log::Line;
-use crate::sys::STDOUT;
+use crate::sys::{Errno, STDOUT};
 use core::fmt::{self, Write};
 
-/// A small buffer in front of stdout.
+/// A small buffer in front of stdout. After a write that failed nothing is written: there would be a
+/// gap before it.
 pub struct Output {
     buffer: [u8; 1024],
     len: usize,
-    error: Option<Error>,
+    failed: Result<(), Errno>,
 }
 
 impl Default for Output {
@@ -17,7 +18,7 @@ impl Default for Output {
         Output {
             buffer: [0; 1024],
             len: 0,
-            error: None,
+            failed: Ok(()),
         }
     }
 }
@@ -28,8 +29,8 @@ impl Output {
     /// # Errors
     /// stdout is closed.
     pub fn print(&mut self, args: fmt::Arguments<'_>) -> Result<(), Error> {
-        let _ = self.write_fmt(args); // kept in `error`
-        self.error.map_or(Ok(()), Err)
+        let _ = self.write_fmt(args); // kept in `failed`
+        self.result()
     }
 
     /// Appends bytes; writes when the buffer is full.
@@ -55,17 +56,21 @@ impl Output {
     /// stdout is closed.
     pub fn flush(&mut self) -> Result<(), Error> {
         let len = core::mem::take(&mut self.len);
-        let written = STDOUT.write_all(&self.buffer[..len]);
-        written.map_err(|errno| Error::of_io(errno, Error::Output))
+        if self.failed.is_ok() {
+            self.failed = STDOUT.write_all(&self.buffer[..len]);
+        }
+        self.result()
+    }
+
+    fn result(&self) -> Result<(), Error> {
+        self.failed
+            .map_err(|errno| Error::of_io(errno, Error::Output))
     }
 }
 
 impl fmt::Write for Output {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.bytes(text.as_bytes()).map_err(|error| {
-            self.error = Some(error);
-            fmt::Error
-        })
+        self.bytes(text.as_bytes()).map_err(|_| fmt::Error)
     }
 }
 

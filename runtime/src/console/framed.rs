@@ -10,7 +10,7 @@ use super::port::Port;
 use crate::error::Error;
 use crate::generate::Ended;
 use crate::log::escape;
-use crate::tokenizer::STOPS_MAX;
+use crate::tokenizer::{STOP_BYTES_MAX, STOPS_MAX};
 use core::fmt::{self, Write};
 use heapless::{String, Vec};
 use picojson::{Event, PullParser, SliceParser};
@@ -88,7 +88,10 @@ const KEYS: [(&str, &str); 7] = [
     ("n", "a whole number from 0"),
     ("temp", "a number from 0"),
     ("seed", "a whole number from 0"),
-    ("stop", "a string, or an array of at most 8 strings"),
+    (
+        "stop",
+        "a string of 1 to 128 bytes, or an array of at most 8 of them",
+    ),
 ];
 
 /// A place for texts, taken from its front.
@@ -100,6 +103,11 @@ impl<'t> Texts<'t> {
         self.0 = rest;
         kept.copy_from_slice(text.as_bytes());
         core::str::from_utf8(kept).ok()
+    }
+
+    fn keep_stop(&mut self, text: &str) -> Option<&'t [u8]> {
+        let is_allowed = (1..=STOP_BYTES_MAX).contains(&text.len());
+        self.keep(text).filter(|_| is_allowed).map(str::as_bytes)
     }
 }
 
@@ -183,8 +191,8 @@ impl<'t> Request<'t> {
                 number.map(|number| self.temperature = Some(number))
             }
             ("stop", Event::String(text)) => {
-                let text = texts.keep(&text);
-                text.map(|text| self.stops = Some(Vec::from_iter([text.as_bytes()])))
+                let text = texts.keep_stop(&text);
+                text.map(|text| self.stops = Some(Vec::from_iter([text])))
             }
             ("stop", Event::StartArray) => {
                 let stops = stop_array(json, texts)?;
@@ -213,11 +221,11 @@ fn stop_array<'t>(
     let mut stops = Vec::new();
     loop {
         let text = match json.next_event().map_err(|_| FrameError::NotAnObject)? {
-            Event::String(text) => texts.keep(&text),
+            Event::String(text) => texts.keep_stop(&text),
             Event::EndArray => return Ok(Some(stops)),
             _ => None,
         };
-        match text.map(|text| stops.push(text.as_bytes())) {
+        match text.map(|text| stops.push(text)) {
             Some(Ok(())) => {}
             _ => return Ok(None),
         }
@@ -408,7 +416,12 @@ mod tests {
             (r#"{"seed":-1}"#, bad("seed")),
             (r#"{"id":true}"#, bad("id")),
             (r#"{"stop":[1]}"#, bad("stop")),
-            (r#"{"stop":["","","","","","","","",""]}"#, bad("stop")),
+            (
+                r#"{"stop":["a","a","a","a","a","a","a","a","a"]}"#,
+                bad("stop"),
+            ),
+            (r#"{"stop":""}"#, bad("stop")),
+            (r#"{"stop":["a",""]}"#, bad("stop")),
             (
                 r#"{"top_k":1}"#,
                 Err(UnknownKey("top_k".try_into().expect("short"))),

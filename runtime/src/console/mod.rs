@@ -133,13 +133,9 @@ impl Server<'_, '_, '_> {
                     None
                 }
                 Input::Signal(code) => Some(Finish::Cancel(code)),
-                Input::End => {
-                    // As if it had ended its last line.
-                    if !line.bytes().is_empty() {
-                        self.take(line, texts, b'\n')?;
-                    }
-                    Some(Finish::Stop)
-                }
+                Input::End if line.bytes().is_empty() => Some(Finish::Stop),
+                // As if it had ended its last line.
+                Input::End => self.take(line, texts, b'\n')?,
             };
             if let Some(finish) = finish {
                 self.put(b"\n");

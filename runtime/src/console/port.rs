@@ -3,15 +3,16 @@
 //!
 //! Input is taken in while an answer is written, so that it can be cancelled; what is typed ahead
 //! waits in a ring, and when that is full, at the sender. Output waits for its reader for as long
-//! as [`Spec::patience_ms`] without a byte taken; then the rest of the answer is dropped. A terminal
-//! that hangs up is opened again and again until it is there.
+//! as [`Spec::patience_ms`] without a byte taken, and for a moment once a signal has come; then the
+//! rest of the answer is dropped. A terminal that hangs up is opened again and again until it is
+//! there.
 
 use super::spec::Spec;
 use crate::error::Error;
 use crate::generate::Finish;
 use crate::log::{Log, event};
 use crate::notify::Notify;
-use crate::sys::{self, Errno, Fd, Ready, TerminalSettings};
+use crate::sys::{self, Errno, Fd, MOMENT_MS, Ready};
 use heapless::Deque;
 
 /// Ctrl-C, and what a BREAK is turned into.
@@ -43,8 +44,8 @@ pub enum Input {
 struct Wire {
     input: Fd,
     output: Fd,
-    /// A terminal's settings before; none for stdin and stdout.
-    before: Option<TerminalSettings>,
+    /// Else these are stdin and stdout.
+    is_terminal: bool,
 }
 
 impl Wire {
@@ -53,15 +54,15 @@ impl Wire {
             return Ok(Wire {
                 input: sys::STDIN,
                 output: sys::STDOUT,
-                before: None,
+                is_terminal: false,
             });
         };
         let fd = Fd::open_terminal(path)?;
         match fd.make_raw(*baud, spec.xonxoff) {
-            Ok(before) => Ok(Wire {
+            Ok(()) => Ok(Wire {
                 input: fd,
                 output: fd,
-                before: Some(before),
+                is_terminal: true,
             }),
             Err(errno) => {
                 fd.close();
@@ -85,6 +86,8 @@ pub struct Port<'p> {
     marks: Marks,
     ahead: Deque<u8, AHEAD_BYTES>,
     input_ended: bool,
+    /// What ended it.
+    input_failed: Result<(), Errno>,
     out: [u8; OUT_BYTES],
     out_len: usize,
     is_answering: bool,
@@ -118,6 +121,7 @@ impl<'p> Port<'p> {
             marks: Marks::None,
             ahead: Deque::new(),
             input_ended: false,
+            input_failed: Ok(()),
             out: [0; OUT_BYTES],
             out_len: 0,
             is_answering: false,
@@ -130,7 +134,7 @@ impl<'p> Port<'p> {
     /// Waits for what comes in next; meanwhile writes what waits.
     ///
     /// # Errors
-    /// stdout is closed.
+    /// stdout is closed, or stdin cannot be read.
     pub fn next(&mut self) -> Result<Input, Error> {
         loop {
             if let Some(code) = sys::pending_signal() {
@@ -146,7 +150,9 @@ impl<'p> Port<'p> {
                 continue;
             };
             if self.input_ended {
-                return Ok(Input::End);
+                let path = c"stdin";
+                let ended = self.input_failed.map(|()| Input::End);
+                return ended.map_err(|errno| Error::File { path, errno });
             }
             let output = (self.out_len > 0).then_some(wire.output);
             let ready = self.wait(Some(wire.input), output, PART_MS);
@@ -203,7 +209,7 @@ impl<'p> Port<'p> {
         Ok(())
     }
 
-    /// Writes what was kept; waits for the reader.
+    /// Writes what was kept; waits for the reader, who is given a moment if a signal comes.
     ///
     /// # Errors
     /// stdout is closed.
@@ -211,8 +217,15 @@ impl<'p> Port<'p> {
         let mut last = sys::now();
         while self.out_len > 0 && !self.is_stalled {
             let Some(wire) = self.wire else { break };
-            if sys::pending_signal().is_some() || self.is_interrupted && self.cuts {
+            if self.is_interrupted && self.cuts {
                 break;
+            }
+            if sys::pending_signal().is_some() {
+                self.is_stalled = !sys::wait(None, Some(wire.output), MOMENT_MS).output;
+                if !self.is_stalled {
+                    self.send(wire)?;
+                }
+                continue;
             }
             let waited_ms = u32::try_from((sys::now() - last) / 1_000_000).unwrap_or(u32::MAX);
             let Some(left_ms @ 1..) = self.spec.patience_ms.checked_sub(waited_ms) else {
@@ -241,7 +254,7 @@ impl<'p> Port<'p> {
         if let Some(wire) = self.wire
             && self.is_interrupted
             && self.cuts
-            && wire.before.is_some()
+            && wire.is_terminal
         {
             wire.output.discard_output();
             self.out_len = 0;
@@ -296,7 +309,7 @@ impl<'p> Port<'p> {
                 Ok(count)
             }
             Err(Errno::INTERRUPTED | Errno::WOULD_BLOCK) => Ok(0),
-            Err(errno) if wire.before.is_none() => Err(Error::Output(errno)),
+            Err(errno) if !wire.is_terminal => Err(Error::Output(errno)),
             Err(_) => {
                 self.hang_up();
                 Ok(0)
@@ -323,17 +336,18 @@ impl<'p> Port<'p> {
         let count = match wire.input.read(&mut buffer[..room]) {
             Ok(count @ 1..) => count,
             Err(Errno::INTERRUPTED | Errno::WOULD_BLOCK) => return,
-            Ok(0) | Err(_) if wire.before.is_none() => {
+            Ok(0) | Err(_) if wire.is_terminal => return self.hang_up(),
+            ended => {
                 self.input_ended = true;
+                self.input_failed = ended.map(|_| ());
                 return;
             }
-            Ok(0) | Err(_) => return self.hang_up(),
         };
         self.pause_ms = PAUSES_MS.0;
         for &byte in &buffer[..count] {
-            let meant = match wire.before {
-                Some(_) => self.marks.push(byte),
-                None => Some(byte),
+            let meant = match wire.is_terminal {
+                true => self.marks.push(byte),
+                false => Some(byte),
             };
             match meant {
                 Some(INTERRUPT) if self.is_answering => self.is_interrupted = true,
@@ -377,9 +391,8 @@ impl<'p> Port<'p> {
 impl Drop for Port<'_> {
     fn drop(&mut self) {
         if let Some(wire) = self.wire
-            && let Some(before) = wire.before
+            && wire.is_terminal
         {
-            wire.input.restore(&before);
             wire.input.close();
         }
     }

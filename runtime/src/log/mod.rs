@@ -19,7 +19,7 @@ pub use line::{Decimal, Line, Name};
 pub(crate) use interned::interned;
 pub(crate) use line::escape;
 
-use crate::sys::{self, Fd, STDERR, TerminalSettings};
+use crate::sys::{self, Fd, STDERR};
 use core::fmt::Display;
 pub(crate) use interned::Interned;
 
@@ -56,8 +56,6 @@ pub struct Log {
     /// Only what [`Log::always`] writes.
     pub quiet: bool,
     is_open: bool,
-    /// How the terminal was set that the frames go to.
-    before: Option<TerminalSettings>,
 }
 
 impl Log {
@@ -68,7 +66,6 @@ impl Log {
             format,
             quiet: false,
             is_open: false,
-            before: None,
         }
     }
 
@@ -80,16 +77,9 @@ impl Log {
         }
         self.is_open = true;
         if self.fd.is_terminal() {
-            self.before = self.fd.pass_output_on().ok(); // frames suffer, and say so to the reader
+            let _ = self.fd.pass_output_on(); // frames suffer, and say so to the reader
         }
         drop(Line::opening(self, OPENING).number("build", sys::build_id().unwrap_or(0)));
-    }
-
-    /// Leaves a terminal as it was.
-    pub fn close(&mut self) {
-        if let Some(before) = self.before.take() {
-            self.fd.restore(&before);
-        }
     }
 
     /// The log without `-q`: for what nobody may miss.

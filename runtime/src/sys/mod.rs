@@ -16,7 +16,7 @@ pub use first::{
 };
 pub use socket::{DatagramSocket, environment, process_id};
 pub use team::{STACK_BYTES, THREADS_MAX, Team};
-pub use terminal::{BAUD_RATES, Baud, Ready, TERMINAL_FLAGS, TerminalSettings, wait};
+pub use terminal::{BAUD_RATES, Baud, Ready, TERMINAL_FLAGS, wait};
 
 use core::ffi::{CStr, c_int, c_void};
 use core::fmt;
@@ -28,6 +28,10 @@ pub const STDIN: Fd = Fd(0);
 pub const STDOUT: Fd = Fd(1);
 /// Logs.
 pub const STDERR: Fd = Fd(2);
+
+/// Milliseconds that a reader who takes nothing is waited for after a signal. Waits without an end
+/// are cut into such parts, for a signal that comes just before one.
+pub const MOMENT_MS: u32 = 100;
 
 /// An error number of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,36 +252,32 @@ impl Fd {
         check(unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) })
     }
 
-    /// Waits for something to read.
+    /// Waits a moment for something to read, where whoever shares a stream has set it to wait for
+    /// nothing.
     pub fn wait_to_read(self) {
-        self.wait_for(libc::POLLIN);
+        wait(Some(self), None, MOMENT_MS);
     }
 
-    /// Waits, where whoever shares a stream has set it to wait for nothing. Returns early when a
-    /// signal arrives.
-    fn wait_for(self, events: libc::c_short) {
-        let mut one = libc::pollfd {
-            fd: self.0,
-            events,
-            revents: 0,
-        };
-        // SAFETY: the kernel reads and writes one structure. What went wrong, the next call says.
-        unsafe { libc::poll(&raw mut one, 1, -1) };
-    }
-
-    /// Writes all of it.
+    /// Writes all of it, in parts for which there is room, so that no call waits for the reader: a
+    /// signal may come just before it, or to another thread. Once one asks the program to end, a
+    /// reader who takes nothing for [`MOMENT_MS`] is not waited for.
     ///
     /// # Errors
-    /// [`Errno::INTERRUPTED`] if a signal asks the program to end while the reader does not read.
+    /// [`Errno::INTERRUPTED`] if a signal ended the wait.
     pub fn write_all(self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
-            match self.write(bytes) {
+            let is_ending = pending_signal().is_some();
+            let most = match wait(None, Some(self), MOMENT_MS).output {
+                false if is_ending => return Err(Errno::INTERRUPTED),
+                false => 0, // a stream that takes nothing at all says so
+                // A terminal that is ready has room for a byte; a pipe, for this many.
+                true if is_ending && self.is_terminal() => 1,
+                true => libc::PIPE_BUF,
+            };
+            match self.write(&bytes[..bytes.len().min(most)]) {
                 Ok(count) => bytes = &bytes[count..],
-                Err(Errno::WOULD_BLOCK) if pending_signal().is_none() => {
-                    self.wait_for(libc::POLLOUT);
-                }
+                Err(Errno::INTERRUPTED | Errno::WOULD_BLOCK) if !is_ending => {}
                 Err(Errno::WOULD_BLOCK) => return Err(Errno::INTERRUPTED),
-                Err(Errno::INTERRUPTED) if pending_signal().is_none() => {}
                 Err(errno) => return Err(errno),
             }
         }
@@ -423,22 +423,21 @@ pub fn lock(memory: &[u8]) -> Result<(), Errno> {
     check(unsafe { libc::mlock(memory.as_ptr().cast(), memory.len()) } as isize).map(|_| ())
 }
 
-/// Opens `/dev/null` in the place of each standard stream that is closed, the wrong way round, so
-/// that no file of ours is taken for one and using it stays an error.
-pub fn fill_standard_streams() {
-    for (fd, flags) in [
-        (0, libc::O_WRONLY),
-        (1, libc::O_RDONLY),
-        (2, libc::O_RDONLY),
-    ] {
-        // SAFETY: no memory is passed but a constant path. The lowest free number is `fd`, since
-        // those below it were filled before.
-        unsafe {
-            if libc::fcntl(fd, libc::F_GETFD) == -1 {
-                libc::open(c"/dev/null".as_ptr(), flags);
-            }
+/// Opens what can be neither read nor written in the place of each standard stream that is closed,
+/// so that no file of ours is taken for one and using it stays an error.
+///
+/// # Errors
+/// The kernel opens nothing more.
+pub fn fill_standard_streams() -> Result<(), Errno> {
+    for fd in [STDIN, STDOUT, STDERR] {
+        // SAFETY: no memory is passed.
+        if unsafe { libc::fcntl(fd.0, libc::F_GETFD) } == -1 {
+            // The root folder is always there; the lowest free number is `fd`, since those below it
+            // were filled before.
+            Fd::open_with(c"/", libc::O_PATH)?;
         }
     }
+    Ok(())
 }
 
 /// What [`on_bus_error`] writes, and where to.
@@ -451,12 +450,12 @@ extern "C" fn on_bus_error(_signal: c_int) {
     let line = BUS_ERROR.load(Ordering::Relaxed);
     let half_file = HALF_FILE.load(Ordering::Relaxed);
     // SAFETY: `explain_bus_errors` stored a reference that lives as long as the process, and a
-    // `HalfFile` its path as long as that lives; write and unlink are safe in a signal handler, and
-    // so is all that `exit` calls.
+    // `HalfFile` its path as long as that lives; poll, write and unlink are safe in a signal handler,
+    // and so is all that `exit` calls.
     unsafe {
         if let Some(line) = line.as_ref() {
-            let log = BUS_ERROR_LOG.load(Ordering::Relaxed);
-            libc::write(log, line.as_ptr().cast(), line.len());
+            let log = Fd(BUS_ERROR_LOG.load(Ordering::Relaxed));
+            let _ = log.write_all(line.as_bytes()); // it is the last word
         }
         if !half_file.is_null() {
             libc::unlink(half_file);
@@ -692,9 +691,11 @@ pub fn pending_signal() -> Option<u8> {
     }
 }
 
-/// Ends the process, threads and all; and the system with it, if it is the first process.
+/// Ends the process, threads and all; and the system with it, if it is the first process. Otherwise
+/// terminals get their settings back. All of it may be done in a signal handler.
 pub fn exit(code: u8) -> ! {
     first::end_if_first();
+    terminal::restore_all();
     // SAFETY: _exit takes any number and does not return.
     unsafe { libc::_exit(code.into()) }
 }

@@ -1,8 +1,11 @@
-//! Terminals: a UART, or the end of a pty, as a line of raw bytes; and waiting with a bound.
+//! Terminals: a UART, or the end of a pty, as a line of raw bytes; and waiting with a bound. What is
+//! changed of their settings is given back when they are closed, and at the end of the process.
 
 use super::{Errno, Fd, check};
+use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_short};
 use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicI32, Ordering};
 
 /// A speed that the kernel has a constant for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,9 +44,41 @@ pub const BAUD_RATES: [(u32, Baud); 21] = [
     (4_000_000, Baud(libc::B4000000)),
 ];
 
-/// How a terminal was set before.
-#[derive(Clone, Copy)]
-pub struct TerminalSettings(libc::termios);
+/// A terminal whose settings were changed.
+struct Changed {
+    /// Its descriptor, -1 if there is none.
+    fd: AtomicI32,
+    /// How it was set before; filled while there is one.
+    before: UnsafeCell<MaybeUninit<libc::termios>>,
+}
+
+// SAFETY: `before` is written by the main thread alone, and only while `fd` says that nobody may
+// read it.
+unsafe impl Sync for Changed {}
+
+/// The log's terminal and the console's, in the order of the changes: it may be the same one.
+static CHANGED: [Changed; 2] = [const { Changed::NONE }; 2];
+
+impl Changed {
+    const NONE: Changed = Changed {
+        fd: AtomicI32::new(-1),
+        before: UnsafeCell::new(MaybeUninit::uninit()),
+    };
+
+    /// Gives a terminal its settings back. One that is gone has none.
+    fn restore(&self) {
+        let fd = self.fd.load(Ordering::Acquire);
+        if fd != -1 {
+            // SAFETY: tcgetattr filled the settings before the descriptor was stored.
+            unsafe { libc::tcsetattr(fd, libc::TCSANOW, (*self.before.get()).as_ptr()) };
+        }
+    }
+}
+
+/// Gives all terminals their settings back: the last change is undone first.
+pub(super) fn restore_all() {
+    CHANGED.iter().rev().for_each(Changed::restore);
+}
 
 /// How [`Fd::open_terminal`] opens.
 pub const TERMINAL_FLAGS: c_int =
@@ -58,49 +93,50 @@ impl Fd {
 
     /// Makes a terminal a line of eight-bit bytes that nobody interprets, at a speed, without
     /// parity and modem lines; with `xonxoff`, both sides may stop the other by Ctrl-S and Ctrl-Q.
-    /// A BREAK is read as `FF 00 00`, and a byte `FF` as `FF FF`. Returns the settings before.
-    pub fn make_raw(self, baud: Baud, xonxoff: bool) -> Result<TerminalSettings, Errno> {
-        let before = self.settings()?;
-        let mut raw = before.0;
-        raw.c_iflag = libc::PARMRK;
-        if xonxoff {
-            raw.c_iflag |= libc::IXON | libc::IXOFF;
-        }
-        raw.c_oflag = 0;
-        raw.c_lflag = 0;
-        raw.c_cflag = libc::CS8 | libc::CREAD | libc::CLOCAL;
-        raw.c_cc[libc::VMIN] = 1;
-        raw.c_cc[libc::VTIME] = 0;
-        // SAFETY: `raw` is a filled structure, which both calls only change or read.
-        unsafe {
-            check(libc::cfsetispeed(&raw mut raw, baud.0) as isize)?;
-            check(libc::cfsetospeed(&raw mut raw, baud.0) as isize)?;
-            check(libc::tcsetattr(self.0, libc::TCSANOW, &raw const raw) as isize)?;
-        }
-        Ok(before)
+    /// A BREAK is read as `FF 00 00`, and a byte `FF` as `FF FF`.
+    pub fn make_raw(self, baud: Baud, xonxoff: bool) -> Result<(), Errno> {
+        self.change(|raw| {
+            raw.c_iflag = libc::PARMRK;
+            if xonxoff {
+                raw.c_iflag |= libc::IXON | libc::IXOFF;
+            }
+            raw.c_oflag = 0;
+            raw.c_lflag = 0;
+            raw.c_cflag = libc::CS8 | libc::CREAD | libc::CLOCAL;
+            raw.c_cc[libc::VMIN] = 1;
+            raw.c_cc[libc::VTIME] = 0;
+            // SAFETY: `raw` is a filled structure; a speed that there is a constant for is taken.
+            unsafe {
+                libc::cfsetispeed(raw, baud.0);
+                libc::cfsetospeed(raw, baud.0);
+            }
+        })
     }
 
-    /// Has a terminal pass on what is written to it byte for byte. Returns the settings before.
-    pub fn pass_output_on(self) -> Result<TerminalSettings, Errno> {
-        let before = self.settings()?;
-        let mut changed = before;
-        changed.0.c_oflag &= !libc::OPOST;
-        self.restore(&changed);
-        Ok(before)
+    /// Has a terminal pass on what is written to it byte for byte.
+    pub fn pass_output_on(self) -> Result<(), Errno> {
+        self.change(|settings| settings.c_oflag &= !libc::OPOST)
     }
 
-    fn settings(self) -> Result<TerminalSettings, Errno> {
+    /// Changes the settings of a terminal, and keeps those before. Only the main thread does.
+    fn change(self, change: impl FnOnce(&mut libc::termios)) -> Result<(), Errno> {
+        let mut free = CHANGED
+            .iter()
+            .filter(|one| one.fd.load(Ordering::Relaxed) == -1);
+        let kept = free.next().ok_or(Errno::BUSY)?;
         let mut settings = MaybeUninit::<libc::termios>::zeroed();
-        // SAFETY: `settings` has room for the result.
-        check(unsafe { libc::tcgetattr(self.0, settings.as_mut_ptr()) } as isize)?;
-        // SAFETY: tcgetattr succeeded, so it filled the structure.
-        Ok(TerminalSettings(unsafe { settings.assume_init() }))
-    }
-
-    /// Gives a terminal its settings back. One that is gone has none.
-    pub fn restore(self, settings: &TerminalSettings) {
-        // SAFETY: the settings were filled by tcgetattr.
-        unsafe { libc::tcsetattr(self.0, libc::TCSANOW, &raw const settings.0) };
+        // SAFETY: `settings` has room for the result, and all-zero is a valid value of it. Nobody
+        // reads `before` until the descriptor is stored.
+        let mut settings = unsafe {
+            check(libc::tcgetattr(self.0, settings.as_mut_ptr()) as isize)?;
+            *kept.before.get() = settings;
+            settings.assume_init()
+        };
+        kept.fd.store(self.0, Ordering::Release);
+        change(&mut settings);
+        // SAFETY: the settings are a filled structure.
+        check(unsafe { libc::tcsetattr(self.0, libc::TCSANOW, &raw const settings) } as isize)
+            .map(|_| ())
     }
 
     /// Drops what was written to a terminal and has not left it.
@@ -109,9 +145,15 @@ impl Fd {
         unsafe { libc::tcflush(self.0, libc::TCOFLUSH) };
     }
 
-    /// Closes it. The descriptor, of which this takes one copy, must not be used any more: the
-    /// number may become another file's.
+    /// Closes it; a terminal gets its settings back. The descriptor, of which this takes one copy,
+    /// must not be used any more: the number may become another file's.
     pub fn close(self) {
+        for changed in &CHANGED {
+            if changed.fd.load(Ordering::Relaxed) == self.0 {
+                changed.restore();
+                changed.fd.store(-1, Ordering::Relaxed);
+            }
+        }
         // SAFETY: no memory is passed.
         unsafe { libc::close(self.0) };
     }

@@ -86,7 +86,8 @@ impl ChromeTrace {
     /// # Errors
     /// It cannot be created.
     pub fn create(path: &'static CStr) -> Result<Self, Error> {
-        let file = Fd::create_appending(path).map_err(|errno| Error::File { path, errno })?;
+        let file = Fd::create_appending(path);
+        let file = file.map_err(|errno| Error::of_file(path, errno))?;
         let trace = ChromeTrace {
             path,
             file,

@@ -523,7 +523,7 @@ fn line_that_is_no_request_is_told_so() {
         (
             "{\"prompt\":\"a\",\"stop\":\"\"}",
             2,
-            "stop text 0 has 0 bytes",
+            "\"stop\" takes a string of 1 to 128 bytes",
             json!(null),
         ),
         (&long, 7, "context of 100", json!(null)),
