@@ -120,8 +120,8 @@ fn reader_who_takes_nothing_is_not_waited_for() {
         (child, log)
     };
     for (what, filled, arguments) in [
-        // It says `n` on and on by then: while one cannot be written, the next is held back.
-        ("answer", 0, long_run(&model, &["-r", "nX"])),
+        // It says n on and on, and line ends: while one cannot be written, the next is held back.
+        ("answer", 0, long_run(&model, &["-r", "nX", "-r", "\\nX"])),
         ("ids", PIPE_BYTES, long_run(&model, &["--ids"])),
         ("kernels", PIPE_BYTES, vec!["kernels"]),
         ("plan", PIPE_BYTES, vec!["plan", "-m", &model]),
