@@ -311,6 +311,18 @@ fn closed_stdout_is_not_taken_for_another_file() {
 }
 
 #[test]
+fn closed_stream_that_nothing_can_stand_for_is_an_error() {
+    // No descriptor may be opened any more.
+    let script = r#"exec prlimit --nofile=0 "$0" --help <&-"#;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(HOST.linked());
+    let output = shell.output().expect("sh runs");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    assert!(log.contains("a standard stream is closed: "), "{log}");
+}
+
+#[test]
 fn termination_ends_a_wait_for_the_prompt() {
     let model = scratch("wait.gguf", &mixed_model::gguf(9));
     let mut child = Command::new(HOST.linked())

@@ -159,8 +159,8 @@ impl Fd {
     }
 }
 
-/// What a wait ended with. An end of input, a hang-up and an error count as ready: the next read
-/// or write tells which.
+/// What a wait ended with. An end of input, a hang-up and an error count as ready, and so does what
+/// cannot be waited for: the next read or write tells which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ready {
     /// There is something to read.
@@ -182,11 +182,15 @@ pub fn wait(input: Option<Fd>, output: Option<Fd>, milliseconds: u32) -> Ready {
     let milliseconds = c_int::try_from(milliseconds).unwrap_or(c_int::MAX);
     // SAFETY: `both` holds the two structures that are told.
     let count = unsafe { libc::poll(both.as_mut_ptr(), 2, milliseconds) };
-    match count {
-        ..=0 => Ready::default(),
-        _ => Ready {
+    match check(count as isize) {
+        Ok(_) => Ready {
             input: both[0].revents != 0,
             output: both[1].revents != 0,
+        },
+        Err(Errno::INTERRUPTED) => Ready::default(),
+        Err(_) => Ready {
+            input: true,
+            output: true,
         },
     }
 }

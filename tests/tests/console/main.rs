@@ -10,8 +10,10 @@ use program::{Console, one_shot, plain, random_model, smollm2};
 use pty::Pty;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use std::fs;
+use std::process::Command;
 use std::time::Duration;
-use tests::{Output, run_host};
+use tests::{HOST, Output, mixed_model, run_host};
 
 /// Settings under which the random model says something else to every prompt.
 const VARIED: [&str; 12] = [
@@ -168,6 +170,78 @@ fn signal_ends_an_answer_and_the_program() {
             "{}",
             end.stderr
         );
+    }
+}
+
+#[test]
+fn signal_ends_the_last_answer_too() {
+    let model = random_model("last");
+    let settings = varied(&model, &["-n", "20000", "-c", "30000", "--console", "-"]);
+    let mut console = Console::on_pipes("last", &settings);
+    assert_eq!(console.read(2), b"> ");
+    console.send(b"much, without an end");
+    console.close_input();
+    console.read(40);
+    let end = console.terminate(Signal::TERM);
+    assert_eq!(end.code, 143, "{}", end.stderr);
+    assert!(
+        end.stderr.ends_with("lines=1 finish=cancel\n"),
+        "{}",
+        end.stderr
+    );
+}
+
+#[test]
+fn program_is_told_that_a_signal_ended_its_answer() {
+    let model = smollm2();
+    let base = ["-m", &model, "-c", "2000", "--ignore-eos"];
+    let settings = [&base[..], &["--framed"]].concat();
+    for end in [&b"\n"[..], b""] {
+        let mut console = Console::on_pipes("told", &settings);
+        assert_eq!(console.read_object(), json!({"ready": true}));
+        console.send(
+            &[
+                &b"{\"id\":1,\"prompt\":\"Write a story\",\"n\":1900}"[..],
+                end,
+            ]
+            .concat(),
+        );
+        if end.is_empty() {
+            console.close_input();
+        }
+        let mut text = String::new();
+        for _ in 0..20 {
+            text += console.read_object()["text"].as_str().expect("text");
+        }
+        assert_eq!(console.terminate_and_keep(Signal::TERM).code, 143);
+        let (rest, finish) = console.read_answer();
+        assert_eq!(
+            (&finish["finish"], &finish["id"]),
+            (&json!("cancel"), &json!(1))
+        );
+        // Nothing is missing before it.
+        let generated = finish["generated"].to_string();
+        let run = one_shot(&[&base[..], &["-n", &generated]].concat(), b"Write a story");
+        assert_eq!(text + &rest, String::from_utf8_lossy(&run));
+    }
+}
+
+#[test]
+fn stdin_that_cannot_be_read_is_an_error() {
+    let model = random_model("unreadable");
+    for mode in [&["--console", "-"][..], &["--framed"]] {
+        for (input, words) in [
+            ("<&-", "stdin: Bad file descriptor"),
+            ("</", "stdin: Is a directory"),
+        ] {
+            let script = format!("exec \"$0\" \"$@\" {input}");
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &script]).arg(HOST.linked());
+            let output = shell.args(varied(&model, mode)).output().expect("sh runs");
+            let log = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(4), "{mode:?} {input}: {log}");
+            assert!(log.contains(words), "{mode:?} {input}: {log}");
+        }
     }
 }
 
@@ -711,5 +785,23 @@ fn terminal_gets_its_settings_back() {
     assert!(!console.terminal_is_canonical());
     let Output { code, .. } = console.terminate_and_keep(Signal::TERM);
     assert_eq!(code, 143);
+    assert!(console.terminal_is_canonical());
+}
+
+#[test]
+fn terminal_gets_its_settings_back_when_the_model_shrinks() {
+    // Its embedding is in memory; texts of tokens stay pages of the file.
+    let model = random_model("shrinks");
+    let tied = mixed_model::tied(21, |metadata| metadata).finish();
+    fs::write(&model, tied).expect("a scratch file");
+    let settings = varied(&model, &["-n", "20000", "-c", "30000"]);
+    let mut console = Console::on_pty("shrinks", "", &settings);
+    assert_eq!(console.read(2), b"> ");
+    assert!(!console.terminal_is_canonical());
+    let file = fs::OpenOptions::new().write(true).open(&model);
+    file.and_then(|file| file.set_len(0)).expect("it shrinks");
+    console.send(b"much\r");
+    let end = console.wait();
+    assert_eq!(end.code, 5, "{}", end.stderr);
     assert!(console.terminal_is_canonical());
 }
