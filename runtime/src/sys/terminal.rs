@@ -57,13 +57,15 @@ struct Changed {
 unsafe impl Sync for Changed {}
 
 /// The log's terminal and the console's, in the order of the changes: it may be the same one.
-static CHANGED: [Changed; 2] = [const { Changed::NONE }; 2];
+static CHANGED: [Changed; 2] = [const { Changed::none() }; 2];
 
 impl Changed {
-    const NONE: Changed = Changed {
-        fd: AtomicI32::new(-1),
-        before: UnsafeCell::new(MaybeUninit::uninit()),
-    };
+    const fn none() -> Changed {
+        Changed {
+            fd: AtomicI32::new(-1),
+            before: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
 
     /// Gives a terminal its settings back. One that is gone has none.
     fn restore(&self) {
