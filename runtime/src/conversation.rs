@@ -66,7 +66,7 @@ impl<'m, 'k> Conversation<'m, 'k> {
     /// Turns a prompt into ids at the front of the history; returns how many.
     ///
     /// # Errors
-    /// It is empty, or has more tokens than the context.
+    /// It has no tokens, or more than the context, or a signal came first.
     pub fn encode(
         &mut self,
         setup: &Setup<'_>,
@@ -88,10 +88,11 @@ impl<'m, 'k> Conversation<'m, 'k> {
         if tokens > context {
             return Err(Error::PromptTooLong { tokens, context });
         }
-        if tokens == 0 {
-            return Err(Error::EmptyPrompt);
+        match (tokens, prompt) {
+            (0, []) => Err(Error::EmptyPrompt),
+            (0, _) => Err(Error::NoTokens),
+            _ => Ok(tokens),
         }
-        Ok(tokens)
     }
 
     /// Answers what is asked.

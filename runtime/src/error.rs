@@ -89,6 +89,8 @@ pub enum Error {
     },
     /// An empty prompt, for a model without a start token.
     EmptyPrompt,
+    /// A text that the vocabulary has no token for, no part of it.
+    NoTokens,
     /// A token id that the vocabulary does not have, or a word that is no number.
     BadPromptId,
     /// stdout is closed or full.
@@ -167,7 +169,8 @@ impl Error {
                 ..
             } => 6,
             System(_) | Streams(_) | Threads(_) | Arena(_) | Load(LoadError::Arena(_)) => 1,
-            Usage(_) | Kv(_) | Stop(_) | BadPromptId | EmptyPrompt | TextTooShort { .. } => 2,
+            Usage(_) | Kv(_) | Stop(_) | BadPromptId => 2,
+            EmptyPrompt | NoTokens | TextTooShort { .. } => 2,
             Kernel(ResolveError::UnknownKernel { .. }) => 2,
             Boot(
                 BootError::Mount { .. }
@@ -267,6 +270,7 @@ impl fmt::Display for Error {
             ),
             PromptTooLarge { bytes_max } => write!(f, "prompt of more than {bytes_max} bytes"),
             EmptyPrompt => f.write_str("the prompt is empty"),
+            NoTokens => f.write_str("the prompt has no tokens in the model's vocabulary"),
             BadPromptId => f.write_str("--prompt-ids: not a token id of this vocabulary"),
             Output(errno) => write!(f, "output: {errno}"),
             Sampler(error) => error.fmt(f),
@@ -306,6 +310,24 @@ impl From<LoadError> for Error {
     }
 }
 
+impl From<TokenizerError> for Error {
+    fn from(error: TokenizerError) -> Self {
+        match error {
+            TokenizerError::Cancelled(code) => Error::Cancelled(code),
+            error => Error::Tokenizer(error),
+        }
+    }
+}
+
+impl From<ChatError> for Error {
+    fn from(error: ChatError) -> Self {
+        match error {
+            ChatError::Tokenizer(error) => error.into(),
+            error => Error::Chat(error),
+        }
+    }
+}
+
 macro_rules! from {
     ($($error:ty => $variant:ident),* $(,)?) => {
         $(impl From<$error> for Error {
@@ -323,10 +345,27 @@ from! {
     GgufError => Gguf,
     ConfigError => Config,
     KvError => Kv,
-    TokenizerError => Tokenizer,
-    ChatError => Chat,
     SamplerError => Sampler,
     StopError => Stop,
     DoesNotFit => DoesNotFit,
     ArenaError => Arena,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokenizers_errors_are_the_same_by_way_of_a_template() {
+        let arena = ArenaError { wanted: 2, left: 1 };
+        for (error, code) in [
+            (TokenizerError::Arena(arena), 1),
+            (TokenizerError::Cancelled(143), 143),
+            (TokenizerError::HashCollisions, 5),
+        ] {
+            let by_chat = Error::from(ChatError::from(error));
+            assert_eq!(by_chat.exit_code(), code);
+            assert_eq!(Error::from(error).exit_code(), code);
+        }
+    }
 }

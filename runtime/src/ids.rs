@@ -1,25 +1,31 @@
 //! Token ids that come from no text of the user's: `--prompt-ids`, and those of measurements.
 
 use crate::error::Error;
-use crate::sys::{self, Fd};
+use crate::prompt::{self, PROMPT_BYTES_MAX};
+use crate::sys;
 use core::ffi::CStr;
 
 /// Reads ids separated by white space into `ids`, and returns how many there are.
 ///
 /// # Errors
-/// The file cannot be read, a word is no id below `vocabulary`, or there are more than fit: then
-/// reading stops, and the count in the error is one too many.
+/// The file cannot be read, it has more bytes than a prompt, a word is no id below `vocabulary`, or
+/// there are more than fit: then reading stops, and the count in the error is one too many.
 pub fn read(path: &'static CStr, vocabulary: usize, ids: &mut [u32]) -> Result<usize, Error> {
-    let unreadable = |errno| Error::of_io(errno, |errno| Error::File { path, errno });
     let file = if path == c"-" {
         sys::STDIN
     } else {
-        Fd::open(path).map_err(unreadable)?
+        prompt::open(path)?
     };
     let mut buffer = [0; 4096];
-    let (mut count, mut word) = (0, None::<u32>);
+    let (mut count, mut word, mut bytes_read) = (0, None::<u32>, 0);
     loop {
-        let len = file.read(&mut buffer).map_err(unreadable)?;
+        let len = prompt::read_some(file, path, &mut buffer)?;
+        bytes_read += len;
+        if bytes_read > PROMPT_BYTES_MAX {
+            return Err(Error::PromptTooLarge {
+                bytes_max: PROMPT_BYTES_MAX,
+            });
+        }
         // The end of the file ends a word as white space does.
         let bytes = if len == 0 { &b"\n"[..] } else { &buffer[..len] };
         for byte in bytes {

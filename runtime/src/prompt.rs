@@ -4,6 +4,7 @@
 //! text is read before memory is planned, so its size is part of the plan.
 
 use crate::error::Error;
+use crate::load;
 use crate::options::{Options, UsageError};
 use crate::sys::{self, Errno, Fd, FileKind};
 use crate::tokenizer::STOPS_MAX;
@@ -40,24 +41,19 @@ impl Text {
         Ok(())
     }
 
-    /// Appends a file to its end.
+    /// Appends a file to its end. The buffer has a byte more than a prompt may have, which tells
+    /// one that ends there from one that goes on.
     fn push_file(&mut self, file: Fd, path: &'static CStr) -> Result<(), Error> {
         loop {
-            if self.len == self.buffer.len() {
+            let count = read_some(file, path, &mut self.buffer[self.len..])?;
+            self.len += count;
+            if self.len > PROMPT_BYTES_MAX {
                 return Err(Error::PromptTooLarge {
                     bytes_max: PROMPT_BYTES_MAX,
                 });
             }
-            let read = file.read(&mut self.buffer[self.len..]);
-            if let Some(code) = sys::pending_signal() {
-                return Err(Error::Cancelled(code));
-            }
-            match read {
-                Ok(0) => return Ok(()),
-                Ok(count) => self.len += count,
-                Err(Errno::INTERRUPTED) => {}
-                Err(Errno::WOULD_BLOCK) => file.wait_to_read(),
-                Err(errno) => return Err(Error::File { path, errno }),
+            if count == 0 {
+                return Ok(());
             }
         }
     }
@@ -67,12 +63,38 @@ impl Text {
     }
 }
 
+/// Reads what there is of a file, and waits until there is something; 0 at its end.
+///
+/// # Errors
+/// It cannot be read, or a signal came.
+pub fn read_some(file: Fd, path: &'static CStr, buffer: &mut [u8]) -> Result<usize, Error> {
+    load::check_signal()?; // a read that begins now would not be interrupted
+    loop {
+        let read = file.read(buffer);
+        load::check_signal()?;
+        match read {
+            Ok(count) => return Ok(count),
+            Err(Errno::INTERRUPTED) => {}
+            Err(Errno::WOULD_BLOCK) => file.wait_to_read(),
+            Err(errno) => return Err(Error::File { path, errno }),
+        }
+    }
+}
+
+/// Opens a file to read it; a pipe is waited for.
+///
+/// # Errors
+/// It cannot be opened, or a signal came.
+pub fn open(path: &'static CStr) -> Result<Fd, Error> {
+    Fd::open(path).map_err(|errno| Error::of_io(errno, |errno| Error::File { path, errno }))
+}
+
 /// Reads the prompt.
 ///
 /// # Errors
 /// There is none, it cannot be read, or it is too large.
 pub fn read(options: &Options) -> Result<&'static [u8], Error> {
-    let buffer = sys::reserve_sparse(PROMPT_BYTES_MAX).map_err(Error::System)?;
+    let buffer = sys::reserve_sparse(PROMPT_BYTES_MAX + 1).map_err(Error::System)?;
     let mut text = Text { buffer, len: 0 };
     if let Some(prompt) = options.prompt {
         text.push_flag(prompt, options.escape)?;
@@ -126,10 +148,7 @@ fn source(options: &Options) -> Result<Option<(Fd, &'static CStr)>, Error> {
     const STDIN_NAME: &CStr = c"stdin";
     match options.prompt_file {
         Some(path) if path == c"-" => Ok(Some((sys::STDIN, STDIN_NAME))),
-        Some(path) => {
-            let file = Fd::open(path).map_err(|errno| Error::File { path, errno })?;
-            Ok(Some((file, path)))
-        }
+        Some(path) => Ok(Some((open(path)?, path))),
         None if options.prompt.is_some() => {
             let piped = matches!(sys::STDIN.kind(), Ok(FileKind::Regular | FileKind::Stream));
             Ok(piped.then_some((sys::STDIN, STDIN_NAME)))

@@ -310,6 +310,22 @@ fn closed_stdout_is_not_taken_for_another_file() {
     );
 }
 
+/// Whether the program with that number has come so far that SIGTERM is caught.
+fn catches_signals(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:\t"));
+    let mask = u64::from_str_radix(mask.expect("a mask"), 16).expect("hexadecimal");
+    mask >> 14 & 1 == 1
+}
+
+/// Whether it waits for something.
+fn sleeps(id: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
+    stat.contains(") S ")
+}
+
 #[test]
 fn closed_stream_that_nothing_can_stand_for_is_an_error() {
     // No descriptor may be opened any more.
@@ -333,15 +349,7 @@ fn termination_ends_a_wait_for_the_prompt() {
         .process_group(0)
         .spawn()
         .expect("the program starts");
-    let catches_it = |id: u32| {
-        let status = fs::read_to_string(format!("/proc/{id}/status")).expect("it runs");
-        let mask = status
-            .lines()
-            .find_map(|line| line.strip_prefix("SigCgt:\t"));
-        let mask = u64::from_str_radix(mask.expect("a mask"), 16).expect("hexadecimal");
-        mask >> 14 & 1 == 1
-    };
-    while !catches_it(child.id()) {
+    while !catches_signals(child.id()) {
         std::thread::sleep(Duration::from_millis(10));
     }
     let kill = Command::new("kill")
@@ -596,4 +604,145 @@ fn streams_that_wait_for_nothing_are_waited_for() {
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{log}");
     assert!(log.contains(" prefill_tokens=7 "), "{log}"); // four bytes, and three of the space before
+}
+
+#[test]
+fn ids_on_a_stream_that_waits_for_nothing_are_waited_for() {
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use std::fs::File;
+    use std::io::Write;
+
+    let model = scratch("slow-ids.gguf", &mixed_model::gguf(9));
+    let (reader, writer) = pipe_with(PipeFlags::NONBLOCK | PipeFlags::CLOEXEC).expect("a pipe");
+    let run = Command::new(HOST.linked())
+        .args(["-m", &model, "--prompt-ids", "-", "-n", "1", "--ids"])
+        .stdin(reader)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(Duration::from_millis(200)); // nothing is there yet
+    let mut writer = File::from(writer);
+    writer.write_all(b"79 110").expect("it is read");
+    drop(writer);
+    let output = run.wait_with_output().expect("it ends");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    assert!(log.contains(" prefill_tokens=2 "), "{log}");
+}
+
+#[test]
+fn prompt_may_have_64_mib_and_ids_as_many_bytes() {
+    const BYTES: usize = 64 << 20;
+    let model = scratch("large.gguf", &mixed_model::gguf(9));
+    let more = "prompt of more than 67108864 bytes";
+    let mut text = b"word word\n".repeat(BYTES / 10 + 1);
+    for (bytes, code) in [(BYTES, 0), (BYTES + 1, 7)] {
+        text.resize(bytes, b'\n');
+        let output = run_host(&["plan", "-m", &model, "-f", "-"], &text);
+        assert_eq!(output.code, code, "{}", output.stderr);
+        assert_eq!(output.stderr.contains(more), code == 7);
+    }
+    text.fill(b'\n');
+    for (bytes, code) in [(BYTES, 2), (BYTES + 1, 7)] {
+        let output = run_host(&["-m", &model, "--prompt-ids", "-"], &text[..bytes]);
+        assert_eq!(output.code, code, "{}", output.stderr);
+        assert_eq!(output.stderr.contains(more), code == 7);
+    }
+}
+
+#[test]
+fn interrupt_ends_a_long_text_on_its_way_to_tokens() {
+    const BYTES: usize = 48 << 20;
+    let model = scratch("long.gguf", &mixed_model::gguf(9));
+    let text = scratch("long.txt", &b"word word\n".repeat(BYTES / 10 + 1));
+    let is_read = |id: u32| {
+        let io = fs::read_to_string(format!("/proc/{id}/io")).expect("it runs");
+        let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+        let read = read.expect("bytes").parse::<usize>().expect("a number");
+        read > BYTES
+    };
+    for (command, names) in [
+        ("run", &["-m"][..]),
+        ("tokenize", &["tokenize", "--ids", "-m"]),
+    ] {
+        let arguments = [names, &[&model, "-f", &text]].concat();
+        let output = interrupt_when(&arguments, is_read);
+        assert_eq!(output.code, 130, "{command}: {}", output.stderr);
+        let end = "code=130 finish=cancel\n";
+        assert!(output.stderr.ends_with(end), "{}", output.stderr);
+    }
+    fs::remove_file(text).expect("a scratch file");
+}
+
+#[test]
+fn termination_ends_tokens_that_nobody_reads() {
+    let model = scratch("unread.gguf", &mixed_model::gguf(9));
+    let text = scratch("unread.txt", &b"word word\n".repeat(100_000));
+    let mut child = Command::new(HOST.linked())
+        .args(["tokenize", "-m", &model, "--ids", "-f", &text])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let (mut stdout, id) = (child.stdout.take().expect("piped"), child.id());
+    stdout.read_exact(&mut [0]).expect("an id");
+    // It sleeps once the pipe is full.
+    while !sleeps(id) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = Command::new("kill")
+        .args(["-TERM", &id.to_string()])
+        .status();
+    assert!(kill.expect("kill runs").success());
+    let patience = std::time::Instant::now() + Duration::from_secs(20);
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            break status;
+        }
+        if std::time::Instant::now() > patience {
+            child.kill().expect("a child");
+            panic!("it goes on");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status.code(), Some(143));
+}
+
+#[test]
+fn termination_ends_a_wait_for_somebody_who_writes_the_prompt() {
+    let model = scratch("unwritten.gguf", &mixed_model::gguf(9));
+    let fifo = format!("{}/edges-unwritten", env!("CARGO_TARGET_TMPDIR"));
+    let _ = fs::remove_file(&fifo); // of a run before
+    let made = Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.expect("mkfifo runs").success());
+    let waits = |id: u32| catches_signals(id) && sleeps(id);
+    for flag in ["-f", "--prompt-ids"] {
+        let output = interrupt_when(&["-m", &model, flag, &fifo], waits);
+        assert_eq!(output.code, 130, "{flag}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn text_without_a_token_is_told_from_an_empty_one() {
+    // Texts of byte tokens are made structure: then there is none that text may become.
+    let kinds = "tokenizer.ggml.token_type";
+    let unknown = "tokenizer.ggml.unknown_token_id";
+    let more = |file: GgufWriter| file.i32s(kinds, &[3; 257]).u32(unknown, u32::MAX);
+    let mut file = mixed_model::gguf_with(3, more);
+    for key in [kinds, unknown] {
+        let mut windows = file.windows(key.len());
+        let at = windows.position(|window| window == key.as_bytes());
+        file[at.expect("the key") + key.len() - 1] = b'#'; // those that were there
+    }
+    let model = scratch("wordless.gguf", &file);
+    for (text, words) in [
+        ("x", "the prompt has no tokens in the model's vocabulary"),
+        ("", "the prompt is empty"),
+    ] {
+        let output = run_host(&["-m", &model, "--raw", "-p", text], b"");
+        assert_eq!(output.code, 2, "{}", output.stderr);
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+    }
 }

@@ -31,6 +31,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let mut out = Output::default();
     let mut written = Ok(());
     let mut print = |id: u32| {
+        if written.is_err() {
+            return; // nobody reads any more, or a signal came
+        }
         let line = match options.ids {
             true => out.print(format_args!("{id}\n")),
             false => {
@@ -38,7 +41,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
                 out.print(format_args!("{id:>6} '{text}'\n"))
             }
         };
-        written = core::mem::replace(&mut written, Ok(())).and(line);
+        written = line;
     };
     let scratch = forward.open();
     let segments = core::iter::once(segment);

@@ -8,7 +8,7 @@
 //! that has no token is left out after merging. Unlike it, a merge that makes a control token is
 //! ignored: structure comes from templates alone.
 
-use super::error::TokenizerError;
+use super::error::{Cancelled, TokenizerError};
 use super::merge::{Merge, Merger, NONE, Pairs, Symbol};
 use super::pretokenize::Pretokenizer;
 use super::slots::{INDEX_MAX, Slots, SlotsBuilder, mix, slots_for};
@@ -96,19 +96,22 @@ impl<'m> ByteBpe<'m> {
     }
 
     /// The tokens of a word.
+    ///
+    /// # Errors
+    /// A signal came first.
     pub(super) fn encode_word(
         &self,
         vocab: &Vocab<'_>,
         word: &[u8],
         merger: &mut Merger<'_>,
         sink: &mut dyn FnMut(u32),
-    ) {
+    ) -> Result<(), Cancelled> {
         if self.pretokenizer.whole_words
             && word.len() <= TOKEN_BYTES_MAX
             && let Some(id) = vocab.find_text(valid_bytes(word).flat_map(utf8_of_byte))
         {
             sink(id);
-            return;
+            return Ok(());
         }
         let symbols = valid_bytes(word).enumerate().map(|(start, byte)| Symbol {
             start,
@@ -116,10 +119,11 @@ impl<'m> ByteBpe<'m> {
             id: self.byte_ids[usize::from(byte)],
         });
         merger.load(self.word_bytes(word), symbols);
-        merger.run(self);
+        merger.run(self)?;
         for symbol in merger.symbols().filter(|symbol| symbol.id != NONE) {
             sink(symbol.id);
         }
+        Ok(())
     }
 }
 

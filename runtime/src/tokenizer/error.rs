@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::arena::ArenaError;
 use crate::gguf::{GgufError, Name};
+use crate::sys;
 
 /// Why a vocabulary was refused, or a text could not be tokenised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +94,29 @@ pub enum TokenizerError {
     },
     /// A scope is too small for the index or for the text.
     Arena(ArenaError),
+    /// A signal came; with the exit code that it asks for.
+    Cancelled(u8),
+}
+
+/// A signal came before a text was gone through; with the exit code that it asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cancelled(u8);
+
+impl Cancelled {
+    /// Ends long work when a signal asks for it. That is one look at a number in memory: no step
+    /// over a text is too small for it.
+    pub(super) fn check() -> Result<(), Cancelled> {
+        match sys::pending_signal() {
+            Some(code) => Err(Cancelled(code)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<Cancelled> for TokenizerError {
+    fn from(Cancelled(code): Cancelled) -> Self {
+        TokenizerError::Cancelled(code)
+    }
 }
 
 impl From<GgufError> for TokenizerError {
@@ -160,6 +184,7 @@ impl fmt::Display for TokenizerError {
                     "the tokenizer needs {wanted} bytes more, {left} are left"
                 )
             }
+            Cancelled(_) => f.write_str("cancelled by a signal"),
         }
     }
 }

@@ -5,12 +5,15 @@
 //! are, and each from left to right. Where two of one length overlap in a text, the reference takes
 //! the one its sort happened to put first; here it is the leftmost.
 //!
-//! Time is the length of the text times the number of different lengths, at most 255: a factor that
-//! no file can push further. Nothing is done for a text without any byte that a marker starts
-//! with, and little where few of its bytes are one.
+//! Time is the length of the text times the number of different lengths, at most 255, times the steps
+//! of a search: one or two, and in a vocabulary that is made for it up to [`PROBES_MAX`]. No file can
+//! push the factor further, and a signal ends the search. Nothing is done for a text without any byte
+//! that a marker starts with, and little where few of its bytes are one.
+//!
+//! [`PROBES_MAX`]: super::slots::PROBES_MAX
 
 use super::Segment;
-use super::error::TokenizerError;
+use super::error::{Cancelled, TokenizerError};
 use super::slots::TextHash;
 use super::vocab::{ByteSet, TokenKind, Vocab};
 use crate::arena::{ArenaError, Forward, Open, rounded};
@@ -92,18 +95,20 @@ impl<'f> Marks<'f> {
     }
 
     /// Cuts `text` up: calls `visit` with what is between the markers and with these, in order.
+    ///
+    /// # Errors
+    /// That of `visit`, or a signal came first.
     pub(super) fn partition<'t>(
         &mut self,
         vocab: &Vocab<'_>,
         text: &'t [u8],
         with_specials: bool,
-        visit: &mut dyn FnMut(Segment<'t>),
-    ) {
+        visit: &mut dyn FnMut(Segment<'t>) -> Result<(), Cancelled>,
+    ) -> Result<(), Cancelled> {
         if !vocab.markers(with_specials).may_be_in(text) {
-            visit(Segment::Text(text));
-            return;
+            return visit(Segment::Text(text));
         }
-        self.find(vocab, text, with_specials);
+        self.find(vocab, text, with_specials)?;
         let mut from = 0;
         while from < text.len() {
             let to = self.end_of_part(text.len(), from);
@@ -114,19 +119,26 @@ impl<'f> Marks<'f> {
                 vocab.find_marker(hash, part, with_specials)
             };
             match bit(self.taken, from).then(marker).flatten() {
-                Some(id) => visit(Segment::Token(id)),
-                None => visit(Segment::Text(part)),
+                Some(id) => visit(Segment::Token(id))?,
+                None => visit(Segment::Text(part))?,
             }
             from = to;
         }
+        Ok(())
     }
 
     /// Marks every marker.
-    fn find(&mut self, vocab: &Vocab<'_>, text: &[u8], with_specials: bool) {
+    fn find(
+        &mut self,
+        vocab: &Vocab<'_>,
+        text: &[u8],
+        with_specials: bool,
+    ) -> Result<(), Cancelled> {
         let markers = vocab.markers(with_specials);
         self.taken.fill(0);
         self.starts.fill(0);
         for length in markers.lengths() {
+            Cancelled::check()?;
             let Some(first) = text.get(..length) else {
                 continue;
             };
@@ -137,16 +149,20 @@ impl<'f> Marks<'f> {
                     hash = hash.slide(weight, text[from - 1], part[length - 1]);
                 }
                 // What is taken is at least as long, so it cannot lie inside without an end.
-                let found = markers.firsts.has(part[0])
+                let may_be = markers.firsts.has(part[0])
                     && !bit(self.taken, from)
-                    && !bit(self.taken, from + length - 1)
-                    && vocab.find_marker(hash, part, with_specials).is_some();
-                if found {
+                    && !bit(self.taken, from + length - 1);
+                if !may_be {
+                    continue;
+                }
+                Cancelled::check()?; // a search may take long
+                if vocab.find_marker(hash, part, with_specials).is_some() {
                     set_bit(self.starts, from);
                     (from..from + length).for_each(|at| set_bit(self.taken, at));
                 }
             }
         }
+        Ok(())
     }
 
     /// Where the part that starts at `from` ends: at the next start or, after a token, at the next

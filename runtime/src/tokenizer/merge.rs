@@ -7,6 +7,7 @@
 //! node names the better of its two children. A word of `n` bytes takes `n log n` steps and
 //! [`Merger::bytes`], whatever is in it; there is no recursion and no stale entry.
 
+use super::error::Cancelled;
 use crate::arena::{ArenaError, Forward, Open, rounded};
 
 /// What stands for "no token", "no symbol" and, as a rank, "may not be joined".
@@ -79,9 +80,13 @@ impl<'f> Merger<'f> {
     }
 
     /// Joins until nothing can be joined.
-    pub(super) fn run(&mut self, pairs: &impl Pairs) {
+    ///
+    /// # Errors
+    /// A signal came first: a word may be as long as a text.
+    pub(super) fn run(&mut self, pairs: &impl Pairs) -> Result<(), Cancelled> {
         let mut start = 0;
         while start < self.len {
+            Cancelled::check()?;
             self.rank[start] = self.pair(start, pairs).map_or(NONE, |merge| merge.rank);
             start = self.link[start] as usize;
         }
@@ -89,11 +94,13 @@ impl<'f> Merger<'f> {
             self.winner[node] = self.better_child(node);
         }
         while let Some(left) = self.best() {
+            Cancelled::check()?;
             let Some(merge) = self.pair(left, pairs) else {
-                return; // cannot be: the place has a rank
+                break; // cannot be: the place has a rank
             };
             self.join(left, merge.id, pairs);
         }
+        Ok(())
     }
 
     /// What the word has become, from left to right.

@@ -41,6 +41,7 @@ pub use vocab::{TOKEN_BYTES_MAX, TOKENS_MAX, TokenKind};
 use crate::arena::{Forward, Model, Open};
 use crate::gguf::{Gguf, Name};
 use byte_bpe::ByteBpe;
+use error::Cancelled;
 use markers::Marks;
 use merge::Merger;
 use pretokenize::{Pretokenizer, Words};
@@ -197,15 +198,15 @@ impl<'m> Tokenizer<'m> {
     /// more of them than it has room for.
     ///
     /// # Errors
-    /// A text is longer than [`TEXT_BYTES_MAX`], or the scope is too small.
+    /// A text is longer than [`TEXT_BYTES_MAX`], the scope is too small, or a signal came before the
+    /// last token.
     pub fn encode_each<'t>(
         &self,
         segments: impl Iterator<Item = Segment<'t>> + Clone,
         scratch: &Open<'_, Forward>,
         sink: &mut dyn FnMut(u32),
     ) -> Result<(), TokenizerError> {
-        Encoder::new(self, segments.clone(), scratch)?.run(segments, sink);
-        Ok(())
+        Ok(Encoder::new(self, segments.clone(), scratch)?.run(segments, sink)?)
     }
 
     /// The bytes of a token; none for structure and for an id that is no token. A character may be
@@ -228,17 +229,20 @@ impl<'m> Tokenizer<'m> {
     }
 
     /// Cuts segments up: calls `visit` with each word and token, in order.
+    ///
+    /// # Errors
+    /// That of `visit`, or a signal came first.
     fn visit<'t>(
         &self,
         segments: impl Iterator<Item = Segment<'t>>,
         marks: &mut Marks<'_>,
-        visit: &mut dyn FnMut(Piece<'t>),
-    ) {
+        visit: &mut dyn FnMut(Piece<'t>) -> Result<(), Cancelled>,
+    ) -> Result<(), Cancelled> {
         let mut strips = false;
         let mut visit_part = |part: Segment<'t>| match part {
             Segment::Token(id) => {
                 strips = self.strips_after(id);
-                visit(Piece::Token(id));
+                visit(Piece::Token(id))
             }
             Segment::Text(text) | Segment::Marked(text) => {
                 let is_kept = |byte: &u8| !matches!(byte, 9..=13 | b' ');
@@ -246,26 +250,38 @@ impl<'m> Tokenizer<'m> {
                     true => text.iter().position(is_kept).unwrap_or(text.len()),
                     false => 0,
                 };
-                self.words(&text[start..], visit);
+                self.words(&text[start..], visit)
             }
         };
         for segment in segments {
             match segment {
-                Segment::Token(_) => visit_part(segment),
-                Segment::Text(text) => marks.partition(&self.vocab, text, false, &mut visit_part),
-                Segment::Marked(text) => marks.partition(&self.vocab, text, true, &mut visit_part),
+                Segment::Token(_) => visit_part(segment)?,
+                Segment::Text(text) => {
+                    marks.partition(&self.vocab, text, false, &mut visit_part)?;
+                }
+                Segment::Marked(text) => {
+                    marks.partition(&self.vocab, text, true, &mut visit_part)?;
+                }
             }
         }
+        Ok(())
     }
 
     /// Calls `visit` with each word of a text without markers.
-    fn words<'t>(&self, text: &'t [u8], visit: &mut dyn FnMut(Piece<'t>)) {
-        let visit = |(at, word)| visit(Piece::Word(word, at == 0));
+    fn words<'t>(
+        &self,
+        text: &'t [u8],
+        visit: &mut dyn FnMut(Piece<'t>) -> Result<(), Cancelled>,
+    ) -> Result<(), Cancelled> {
+        let visit = |(at, word)| {
+            Cancelled::check()?;
+            visit(Piece::Word(word, at == 0))
+        };
         match self.kind {
             Kind::ByteBpe(model) => Words::new(model.pretokenizer().splits, text)
                 .enumerate()
-                .for_each(visit),
-            Kind::SentencePiece(model) => model.words(text).enumerate().for_each(visit),
+                .try_for_each(visit),
+            Kind::SentencePiece(model) => model.words(text).enumerate().try_for_each(visit),
         }
     }
 
@@ -349,7 +365,8 @@ impl<'a, 'm, 'f> Encoder<'a, 'm, 'f> {
             if let Piece::Word(word, is_first) = piece {
                 longest_word = longest_word.max(tokenizer.word_bytes(word, is_first));
             }
-        });
+            Ok(())
+        })?;
         Ok(Encoder {
             tokenizer,
             marks,
@@ -359,7 +376,11 @@ impl<'a, 'm, 'f> Encoder<'a, 'm, 'f> {
     }
 
     /// Gives the tokens to `sink`. `segments` are those of [`new`](Self::new).
-    fn run<'t>(&mut self, segments: impl Iterator<Item = Segment<'t>>, sink: &mut dyn FnMut(u32)) {
+    fn run<'t>(
+        &mut self,
+        segments: impl Iterator<Item = Segment<'t>>,
+        sink: &mut dyn FnMut(u32),
+    ) -> Result<(), Cancelled> {
         let Encoder {
             tokenizer,
             marks,
@@ -371,16 +392,19 @@ impl<'a, 'm, 'f> Encoder<'a, 'm, 'f> {
             segments,
             marks,
             &mut |piece| match (piece, &tokenizer.kind) {
-                (Piece::Token(id), _) => sink(id),
+                (Piece::Token(id), _) => {
+                    sink(id);
+                    Ok(())
+                }
                 (Piece::Word(word, _), Kind::ByteBpe(model)) => {
-                    model.encode_word(&tokenizer.vocab, word, merger, sink);
+                    model.encode_word(&tokenizer.vocab, word, merger, sink)
                 }
                 (Piece::Word(word, is_first), Kind::SentencePiece(model)) => {
                     let word = (word, is_first);
-                    model.encode_word(&tokenizer.vocab, word, merger, buffer, sink);
+                    model.encode_word(&tokenizer.vocab, word, merger, buffer, sink)
                 }
             },
-        );
+        )
     }
 }
 

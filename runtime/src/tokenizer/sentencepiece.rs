@@ -10,7 +10,7 @@
 //! texts are cut there ([`Cuts`]), and the words merged one by one with the same result and a word's
 //! memory.
 
-use super::error::TokenizerError;
+use super::error::{Cancelled, TokenizerError};
 use super::merge::{Merge, Merger, NONE, Pairs, Symbol};
 use super::unicode::len_by_lead;
 use super::vocab::{ByteSet, TokenKind, Vocab, check_length, tokens};
@@ -126,6 +126,9 @@ impl<'m> SentencePiece<'m> {
     }
 
     /// The tokens of a word. `buffer` has room for its [`word_bytes`](Self::word_bytes).
+    ///
+    /// # Errors
+    /// A signal came first.
     pub(super) fn encode_word(
         &self,
         vocab: &Vocab<'_>,
@@ -133,7 +136,7 @@ impl<'m> SentencePiece<'m> {
         merger: &mut Merger<'_>,
         buffer: &mut [u8],
         sink: &mut dyn FnMut(u32),
-    ) {
+    ) -> Result<(), Cancelled> {
         let text = &mut buffer[..self.word_bytes(word, is_first)];
         let space = (is_first && self.adds_space).then_some(&b' ');
         let bytes = space.into_iter().chain(word).flat_map(|byte| match byte {
@@ -155,7 +158,7 @@ impl<'m> SentencePiece<'m> {
             model: self,
             vocab,
             text,
-        });
+        })?;
         for symbol in merger.symbols() {
             if symbol.id != NONE {
                 sink(symbol.id);
@@ -166,6 +169,7 @@ impl<'m> SentencePiece<'m> {
                 .filter(|&id| id != NONE)
                 .for_each(&mut *sink);
         }
+        Ok(())
     }
 
     /// The rank of a token: lower for a higher score.
