@@ -251,6 +251,25 @@ fn models_that_are_not_whole_are_refused() {
             "blk.1.ffn_",
         ),
         (
+            "rows",
+            GgufWriter::new()
+                .string("general.architecture", "llama")
+                .u32("llama.block_count", 1)
+                .u32("llama.context_length", 256)
+                .u32("llama.embedding_length", 32)
+                .u32("llama.feed_forward_length", 32)
+                .u32("llama.attention.head_count", 1)
+                .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
+                .tensor(
+                    "token_embd.weight",
+                    &[1, (1 << 20) + 1],
+                    0,
+                    &vec![0; 4 * ((1 << 20) + 1)],
+                )
+                .finish(),
+            "tensor token_embd.weight has 1048577 rows, at most 1048576",
+        ),
+        (
             "no-embedding",
             renamed("token_embd.weight", "token_embe.weight"),
             "token_embd.weight",

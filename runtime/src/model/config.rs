@@ -257,7 +257,11 @@ fn read_vocabulary(keys: &Keys<'_, '_>) -> Result<usize, ConfigError> {
         .ok_or(ConfigError::MissingTensor { tensor })?
         .shape[1];
     if rows > u64::from(DIMENSION_MAX) {
-        return Err(keys.bad("vocab_size", rows as f64));
+        return Err(ConfigError::TensorRows {
+            tensor,
+            found: rows,
+            limit: DIMENSION_MAX,
+        });
     }
     Ok(rows as usize)
 }

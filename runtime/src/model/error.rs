@@ -57,6 +57,15 @@ pub enum ConfigError {
         /// Row length and rows, as the metadata asks.
         wanted: [u64; 2],
     },
+    /// A tensor has more rows than are believed.
+    TensorRows {
+        /// Which.
+        tensor: Name,
+        /// Rows, as the file has them.
+        found: u64,
+        /// Rows it may have.
+        limit: u32,
+    },
     /// A tensor's rows are no whole blocks, as kernels read them.
     RowLength {
         /// Which tensor.
@@ -141,6 +150,11 @@ impl fmt::Display for ConfigError {
                 "tensor {tensor} is {} x {}, the metadata asks for {} x {}",
                 found[0], found[1], wanted[0], wanted[1]
             ),
+            TensorRows {
+                tensor,
+                found,
+                limit,
+            } => write!(f, "tensor {tensor} has {found} rows, at most {limit}"),
             RowLength {
                 tensor,
                 format,
