@@ -322,16 +322,55 @@ fn text_hash(text: &[u8]) -> u64 {
     key ^ key >> 31
 }
 
+/// Slots of the table in which tokens are made to collide.
+const SLOTS: usize = 1024;
+
+/// The slots of such a table that are looked at for a text, one after another.
+fn slots_of(text: &[u8]) -> impl Iterator<Item = usize> {
+    let (hash, step) = (
+        text_hash(text) as usize,
+        (text_hash(text) >> 21) as usize | 1,
+    );
+    (0..SLOTS).map(move |probe| hash.wrapping_add(probe.wrapping_mul(step)) % SLOTS)
+}
+
 #[test]
 fn vocabulary_made_to_collide_is_refused() {
-    // All texts belong at the start of a table of 4096 slots.
-    let texts = (16u64..).map(|number| format!("{number:x}").into_bytes());
-    let colliding = texts.filter(|text| text_hash(text) & 4095 < 16);
+    const PROBES_MAX: usize = 128;
     let mut vocabulary = byte_level();
-    vocabulary
-        .tokens
-        .extend(colliding.take(2000).map(|text| (text, NORMAL)));
+    let mut full = [false; SLOTS];
+    for (text, _) in &vocabulary.tokens {
+        let free = slots_of(text).find(|&at| !full[at]);
+        full[free.expect("a free slot")] = true;
+    }
+    // A token for each slot in which the victim could be, that belongs there: none of them collides.
+    let victim = b"victim";
+    let mut wanted: Vec<usize> = slots_of(victim).take(PROBES_MAX).collect();
+    let last = *wanted.last().expect("many");
+    wanted.retain(|&at| !full[at]);
+    for text in (0..).map(|number| format!("#{number}").into_bytes()) {
+        let first = slots_of(&text).next();
+        if let Some(at) = wanted.iter().position(|&wanted| Some(wanted) == first) {
+            wanted.swap_remove(at);
+            vocabulary.push(text, NORMAL);
+        }
+        if wanted.is_empty() {
+            break;
+        }
+    }
+    // The table grows to its size by tokens without a text, which are in no slot.
+    while vocabulary.tokens.len() * 3 / 2 < SLOTS * 3 / 4 {
+        vocabulary.push("", NORMAL);
+    }
+    vocabulary.push(victim, NORMAL);
     assert_eq!(refusal(&vocabulary), TokenizerError::HashCollisions);
+    // With the last of these slots free it is found there.
+    let in_last = |(text, _): &(Vec<u8>, i32)| slots_of(text).next() == Some(last);
+    let at = vocabulary.tokens.iter().rposition(in_last);
+    vocabulary.tokens[at.expect("the token that fills it")]
+        .0
+        .clear();
+    with_tokenizer(&vocabulary.file(), SCRATCH, |_, _, _| ()).unwrap();
 }
 
 #[test]
