@@ -397,7 +397,7 @@ fn default_system_prompt_is_a_whole_string() {
         (format!("{OPEN} a<|im_end|>"), None),
         (format!("{OPEN}\\nunclosed <|im_end|'"), None),
         (
-            "<|im_start|>system\n".repeat(50_000), // the last of them is followed by the end
+            "<|im_start|>system\n".repeat(6000), // the last of them is followed by the end
             Some(""),
         ),
     ] {
@@ -419,12 +419,21 @@ fn default_system_prompt_is_a_whole_string() {
 
 #[test]
 fn template_of_openings_behind_backslashes_is_read_in_linear_time() {
-    let openings = "\\<|im_start|>system\n".repeat(50_000); // a megabyte
+    let openings = "\\<|im_start|>system\n".repeat(6000); // nearly as long as one may be
     let template = format!("<|im_end|>{openings}'");
     let began = Instant::now();
     assert_eq!(chosen(&template), Ok("chatml"));
     let took = began.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
+fn template_of_more_than_128_kib_is_of_no_family() {
+    let (open, close) = ("{{ '<|im_start|>system\n", "<|im_end|>' }}");
+    let room = (128 << 10) - open.len() - close.len();
+    let template = |bytes| format!("{open}{}{close}", "a".repeat(bytes));
+    assert_eq!(chosen(&template(room)), Ok("chatml"));
+    assert_eq!(chosen(&template(room + 1)), Err(ChatError::UnknownTemplate));
 }
 
 #[test]

@@ -475,8 +475,9 @@ impl Family {
     }
 }
 
-/// Bytes of a template that are searched, some fifty times: far more than any model's has.
-const TEMPLATE_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a template that are searched, some fifty times, and may be a system prompt: more than
+/// twice as many as the longest in use have, which are below 50 KB.
+const TEMPLATE_BYTES_MAX: usize = 128 << 10;
 
 /// Bytes of a turn's own text.
 fn text_bytes(parts: &[Part]) -> usize {
