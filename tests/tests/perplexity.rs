@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use tests::gguf_writer::GgufWriter;
 use tests::{Output, mixed_model, model, run_arm64, run_host, workspace};
 
 fn scratch(name: &str, contents: &[u8]) -> String {
@@ -78,7 +79,7 @@ fn figures_are_the_same_to_the_last_digit_everywhere() {
 /// The mixed model, made to start texts with token 256.
 fn model_with_bos(name: &str) -> String {
     let key = "tokenizer.ggml.add_bos_token";
-    let more = |file: tests::gguf_writer::GgufWriter| file.u32("tokenizer.ggml.bos_token_id", 256);
+    let more = |file: GgufWriter| file.u32("tokenizer.ggml.bos_token_id", 256);
     let mut file = mixed_model::gguf_with(3, more);
     let at = file
         .windows(key.len())
@@ -176,4 +177,31 @@ fn text_or_context_that_is_too_short_is_told_with_both_numbers() {
         "{}",
         output.stderr
     );
+}
+
+#[test]
+fn markers_with_a_space_added_after_each_are_planned_for() {
+    // Vocabularies as large as before, in which byte 0xFF is a marker M instead.
+    let (mut tokens, mut kinds) = (Vec::new(), Vec::new());
+    for byte in 0..=254 {
+        tokens.push(format!("<0x{byte:02X}>"));
+        kinds.push(6);
+    }
+    tokens.extend(["M", "</s>"].map(String::from));
+    kinds.extend([4, 3]);
+    let (texts, types) = ("tokenizer.ggml.tokens", "tokenizer.ggml.token_type");
+    let more = |file: GgufWriter| file.strings(texts, &tokens).i32s(types, &kinds);
+    let mut file = mixed_model::gguf_with(3, more);
+    for key in [texts, types] {
+        let mut windows = file.windows(key.len());
+        let at = windows.position(|window| window == key.as_bytes());
+        file[at.expect("the key") + key.len() - 1] = b'#'; // those that were there
+    }
+    let model = scratch("perplexity-markers.gguf", &file);
+    let text = scratch("markers.txt", "M ".repeat(2000).as_bytes());
+    let arguments = ["perplexity", "-m", &model, "-f", &text, "-c", "16"];
+    let output = run_host(&[&arguments[..], &["--chunks", "1"]].concat(), b"");
+    // Each marker, and each space with the one before it: 14,000 tokens.
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert!(output.stderr.contains(" tokens=16 "), "{}", output.stderr);
 }

@@ -6,7 +6,7 @@ use runtime::arena::{Forward, Region};
 use runtime::gguf::{Gguf, GgufError};
 use runtime::sampler::Random;
 use runtime::tokenizer::{
-    Extent, MERGES_MAX, TOKEN_BYTES_MAX, TOKENS_MAX, Tokenizer, TokenizerError,
+    Extent, MERGES_MAX, Segment, TOKEN_BYTES_MAX, TOKENS_MAX, Tokenizer, TokenizerError,
 };
 use tests::gguf_writer::GgufWriter;
 use tests::vocabulary::{BYTE, NORMAL, USER_DEFINED, Vocabulary, encode, with_tokenizer};
@@ -441,4 +441,136 @@ fn damaged_vocabularies_are_refused_or_used_without_a_panic() {
         }
     }
     assert!(taken > 100, "damage that is harmless is taken");
+}
+
+/// A vocabulary of either kind that has all bytes and cuts texts apart in places that a random number
+/// chooses: between characters and inside them.
+fn cutting(random: &mut Random) -> Vocabulary {
+    const PRETOKENIZERS: [&str; 5] = ["gpt-2", "tekken", "qwen2", "deepseek-llm", "deepseek-coder"];
+    const MARKERS: [&[u8]; 14] = [
+        b"M",
+        b" ",
+        b"\n",
+        b"\xF0",
+        b"\x9F",
+        b"\xE2",
+        b"\x96",
+        b"\x81",
+        b"\x80",
+        b"\xE2\x96",
+        b"\x98\x80",
+        b"\xC3",
+        b"\xFF",
+        b"a\xF0",
+    ];
+    let mut below = |limit: usize| (random.bits() % limit as u64) as usize;
+    let mut vocabulary = match below(2) {
+        0 => {
+            let mut vocabulary = Vocabulary::byte_level(&[]);
+            vocabulary.pre = Some(PRETOKENIZERS[below(PRETOKENIZERS.len())].into());
+            for character in ('\u{a1}'..='\u{ff}').chain('\u{100}'..='\u{143}') {
+                if !['\u{ad}', '\u{120}'].contains(&character) {
+                    vocabulary.push(character.to_string(), NORMAL);
+                }
+            }
+            vocabulary
+        }
+        _ => Vocabulary::sentencepiece(&[]),
+    };
+    for _ in 0..below(5) {
+        let marker = MARKERS[below(MARKERS.len())];
+        let is_same = |(text, _): &(Vec<u8>, i32)| text == marker;
+        match vocabulary.tokens.iter_mut().find(|token| is_same(token)) {
+            Some(token) => token.1 = USER_DEFINED,
+            None => drop(vocabulary.push(marker, USER_DEFINED)),
+        }
+    }
+    vocabulary
+}
+
+/// Asserts that a text fits what is planned for it by the vocabulary's file; gives the number of its
+/// tokens.
+#[track_caller]
+fn tokens_in_plan(vocabulary: &Vocabulary, text: &[u8]) -> usize {
+    let file = vocabulary.file();
+    let extent = Extent::of(&Gguf::check(&file).unwrap(), text).unwrap();
+    let encoded = |_: &Gguf<'_>, tokenizer: &Tokenizer<'_>, mut forward: Region<'_, Forward>| {
+        let mut count = 0;
+        let segments = std::iter::once(Segment::Text(text));
+        let done = tokenizer.encode_each(segments, &forward.open(), &mut |_| count += 1);
+        assert_eq!(done, Ok(()), "{}", text.escape_ascii());
+        assert!(count <= extent.tokens_max(), "{}", text.escape_ascii());
+        count
+    };
+    with_tokenizer(&file, extent.encode_bytes(), encoded).unwrap()
+}
+
+#[test]
+fn no_text_takes_more_than_is_planned_whatever_is_cut_out_of_it() {
+    const PARTS: [&[u8]; 20] = [
+        b" ",
+        b"  ",
+        b"\n",
+        b"M",
+        b"a",
+        b"/",
+        b"1",
+        b"\xC3\xA9",
+        b"\xE2\x96\x81",
+        b"\xE3\x80\x80",
+        b"\xF0\x9F\x98\x80",
+        b"\xF1\xA1\xA2\xA3",
+        b"\xF0",
+        b"\x9F",
+        b"\xE2",
+        b"\x96",
+        b"\x81",
+        b"\xC0\x8A",
+        b"\xE0\x80\xAF",
+        b"\xFF",
+    ];
+    let mut random = Random::new(3);
+    for _ in 0..20_000 {
+        let vocabulary = cutting(&mut random);
+        let mut text = Vec::new();
+        // Few kinds of parts in a text: those that go together are often together.
+        let kinds = [(); 4].map(|()| random.bits() as usize % PARTS.len());
+        for _ in 0..random.bits() % 64 {
+            text.extend_from_slice(PARTS[kinds[random.bits() as usize % kinds.len()]]);
+        }
+        tokens_in_plan(&vocabulary, &text);
+    }
+}
+
+#[test]
+fn character_that_a_token_is_cut_out_of_is_planned_for() {
+    let mut vocabulary = Vocabulary::byte_level(&[]);
+    vocabulary.push(b"\xF0", USER_DEFINED);
+    vocabulary.push(b"\xA3", USER_DEFINED);
+    for between in 0..64 {
+        let text = [
+            b"\xF0\x9F\x98\x80",
+            &vec![b'+'; between][..],
+            b"\xF1\xA1\xA2\xA3",
+        ]
+        .concat();
+        tokens_in_plan(&vocabulary, &text);
+    }
+}
+
+#[test]
+fn spaces_that_are_added_between_markers_are_planned_for() {
+    let mut vocabulary = Vocabulary::sentencepiece(&[]);
+    vocabulary.push("M", USER_DEFINED);
+    for markers in [0, 1, 100] {
+        let text = " M".repeat(markers) + " ";
+        // Of each space two times the three bytes of U+2581.
+        let count = tokens_in_plan(&vocabulary, text.as_bytes());
+        assert_eq!(count, 7 * markers + 6);
+        assert_eq!(
+            count,
+            Extent::whole(text.len()).tokens_max(),
+            "no bound is lower"
+        );
+    }
 }

@@ -9,7 +9,7 @@
 //! The logits are those that a run would choose from, bit for bit, and what is made of them here
 //! has one order too (`docs/numerics.md`), so the figures are the same on every machine.
 
-use crate::arena::{Forward, Region};
+use crate::arena::{ArenaError, Forward, Region};
 use crate::chat::ChatChoice;
 use crate::conversation::Conversation;
 use crate::error::Error;
@@ -122,7 +122,9 @@ fn encode(setup: &Setup<'_>, talk: &mut Conversation<'_, '_>) -> Result<usize, E
     } = talk;
     let mut count = 0;
     let mut push = |id| {
-        history[count] = id; // as many as `Setup::history_tokens` says
+        if let Some(place) = history.get_mut(count) {
+            *place = id;
+        }
         count += 1;
     };
     if let Some(bos) = tokenizer.bos().filter(|_| tokenizer.adds_bos()) {
@@ -130,6 +132,11 @@ fn encode(setup: &Setup<'_>, talk: &mut Conversation<'_, '_>) -> Result<usize, E
     }
     let text = [Segment::Text(setup.prompt)];
     tokenizer.encode_each(text.into_iter(), &forward.open(), &mut push)?;
+    if count > history.len() {
+        // Cannot be: there is room for as many as the plan says.
+        let [wanted, left] = [count, history.len()].map(|tokens| tokens * size_of::<u32>());
+        return Err(Error::Arena(ArenaError { wanted, left }));
+    }
     let (tokens, context) = (count, setup.request.context);
     match tokens < 2 * context {
         true => Err(Error::TextTooShort { tokens, context }),

@@ -3,12 +3,13 @@
 //!
 //! What counts is the longest word, since words are merged one by one. Where words end depends on the
 //! vocabulary, but none reaches across a joint ([`is_joint`]); so the longest stretch between two joints bounds
-//! it, whatever tokens are cut out of the text.
+//! it, with room for what becomes of characters that are cut, since a token that is cut out of the text may start
+//! and end inside them ([`CUT`]).
 
 use core::ops::Add;
 
 use super::Family;
-use super::error::TokenizerError;
+use super::error::{Cancelled, TokenizerError};
 use super::markers::Marks;
 use super::merge::Merger;
 use super::pretokenize::Pretokenizer;
@@ -19,6 +20,12 @@ use crate::gguf::Gguf;
 
 /// Bytes that one byte of a text can become: U+FFFD and U+2581 have three.
 const EXPANSION: usize = 3;
+
+/// Bytes that a word has more for characters that are cut at its two ends: up to three bytes are left
+/// of each. For byte-level BPE each of them becomes U+FFFD, and all around is decoded as before. For
+/// SentencePiece they stand as they are, but what is left of a U+2581 is no space, before which the text
+/// would have been cut.
+const CUT: usize = 2 * 3 * EXPANSION;
 
 /// A bound for texts of which one follows another.
 #[derive(Clone, Copy, Default, Debug)]
@@ -34,17 +41,18 @@ impl Extent {
     /// vocabulary.
     ///
     /// # Errors
-    /// The vocabulary is missing, or of a kind that is not known.
+    /// The vocabulary is missing, or of a kind that is not known, or a signal came first.
     pub fn of(gguf: &Gguf<'_>, text: &[u8]) -> Result<Self, TokenizerError> {
         let word = match Family::of(gguf)? {
-            Family::ByteBpe(pretokenizer) => longest_stretch(pretokenizer, text),
+            Family::ByteBpe(pretokenizer) => longest_stretch(pretokenizer, text)? + CUT,
             Family::SentencePiece if core::str::from_utf8(text).is_ok() => {
-                let words = sentence_words(Cuts::of(gguf)?, text);
-                let bytes = |word: &[u8]| {
+                let mut longest = 0;
+                for word in sentence_words(Cuts::of(gguf)?, text) {
+                    Cancelled::check()?;
                     let spaces = word.iter().filter(|&&byte| byte == b' ').count();
-                    word.len() + spaces * (SPACE.len() - 1)
-                };
-                words.map(bytes).max().unwrap_or(0) + SPACE.len()
+                    longest = longest.max(word.len() + spaces * (SPACE.len() - 1));
+                }
+                longest + SPACE.len() + CUT // the first one has a space more
             }
             // A byte that is no character's takes others along, here or there.
             Family::SentencePiece => Self::whole(text.len()).word,
@@ -68,9 +76,15 @@ impl Extent {
         self.text
     }
 
-    /// Tokens at most: each has at least a byte of what the texts become.
+    /// Tokens of one text at most.
+    ///
+    /// A token has at least a byte of what the text becomes. `b` bytes outside of markers become up to
+    /// `3 b`; each of the `p` parts that they make up may have a space of three bytes put before it;
+    /// and `m` markers are a token each: `3 b + 3 p + m`. There are at most `m + 1` parts and at most
+    /// `b`, so `p <= (5 (m + 1) + b) / 6`, and with `b + m <= n` bytes of text that is at most
+    /// `(7 n + 5) / 2`. Markers of one byte with one byte between them come up to it.
     pub fn tokens_max(self) -> usize {
-        self.text.saturating_add(1).saturating_mul(EXPANSION)
+        self.text.saturating_mul(7).saturating_add(5) / 2
     }
 
     /// Bytes of the Forward scope that [`encode_each`](super::Tokenizer::encode_each) takes at most.
@@ -120,9 +134,13 @@ impl Part {
 }
 
 /// Bytes of the longest stretch between two joints, once it is valid UTF-8.
-fn longest_stretch(pretokenizer: &Pretokenizer, text: &[u8]) -> usize {
+///
+/// # Errors
+/// A signal came first.
+fn longest_stretch(pretokenizer: &Pretokenizer, text: &[u8]) -> Result<usize, Cancelled> {
     let (mut longest, mut stretch, mut before) = (0, 0, Part::Space);
     for point in code_points(text) {
+        Cancelled::check()?;
         let part = Part::of(point);
         if is_joint(before, part, pretokenizer.cuts_spaces) {
             stretch = 0;
@@ -131,7 +149,7 @@ fn longest_stretch(pretokenizer: &Pretokenizer, text: &[u8]) -> usize {
         longest = longest.max(stretch);
         before = part;
     }
-    longest
+    Ok(longest)
 }
 
 /// Whether no word has these two next to each other. `cuts_spaces`: that of the pre-tokenizer.
