@@ -6,7 +6,7 @@ use runtime::arena::{Forward, Region};
 use runtime::gguf::{Gguf, GgufError};
 use runtime::sampler::Random;
 use runtime::tokenizer::{
-    Extent, MERGES_MAX, Segment, TOKEN_BYTES_MAX, TOKENS_MAX, Tokenizer, TokenizerError,
+    Extent, MERGES_MAX, Segment, TOKEN_BYTES_MAX, TOKENS_MAX, TokenKind, Tokenizer, TokenizerError,
 };
 use tests::gguf_writer::GgufWriter;
 use tests::vocabulary::{BYTE, NORMAL, USER_DEFINED, Vocabulary, encode, with_tokenizer};
@@ -573,4 +573,24 @@ fn spaces_that_are_added_between_markers_are_planned_for() {
             "no bound is lower"
         );
     }
+}
+
+#[test]
+fn kind_of_more_than_63_bits_is_none_and_ends_no_array() {
+    const U64: u32 = 10;
+    let key = "tokenizer.ggml.token_type";
+    let kinds = [1u64, 1 << 63, u64::MAX, 1, 4];
+    let bytes: Vec<u8> = kinds.iter().flat_map(|kind| kind.to_le_bytes()).collect();
+    let file = GgufWriter::new()
+        .string("tokenizer.ggml.model", "gpt2")
+        .string("tokenizer.ggml.pre", "gpt-2")
+        .strings("tokenizer.ggml.tokens", &["a", "b", "c", "d", "e"])
+        .array(key, U64, kinds.len() as u64, &bytes)
+        .strings("tokenizer.ggml.merges", &[""; 0]);
+    with_tokenizer(&file.finish(), SCRATCH, |_, tokenizer, _| {
+        use TokenKind::{Normal, Undefined, UserDefined};
+        let found: Vec<_> = (0..5).map(|id| tokenizer.kind(id)).collect();
+        assert_eq!(found, [Normal, Undefined, Undefined, Normal, UserDefined]);
+    })
+    .unwrap();
 }

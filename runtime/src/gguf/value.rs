@@ -151,13 +151,10 @@ impl<'a> Array<'a> {
     }
 
     /// The elements, if they are integers of any width.
-    pub fn integers(&self) -> Option<impl Iterator<Item = i64> + use<'a>> {
+    pub fn integers(&self) -> Option<impl Iterator<Item = i128> + use<'a>> {
         use Kind::*;
         let integral = matches!(self.kind, U8 | I8 | U16 | I16 | U32 | I32 | U64 | I64);
-        integral.then(|| {
-            self.values()
-                .map_while(|value| i64::try_from(value.as_integer()?).ok())
-        })
+        integral.then(|| self.values().filter_map(|value| value.as_integer()))
     }
 
     /// The elements, if they are 32-bit floats.

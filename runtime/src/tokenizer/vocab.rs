@@ -41,7 +41,7 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
-    fn from_number(number: i64) -> TokenKind {
+    fn from_number(number: i128) -> TokenKind {
         match number {
             1 => TokenKind::Normal,
             2 => TokenKind::Unknown,
