@@ -86,7 +86,7 @@ pub fn read_some(file: Fd, path: &'static CStr, buffer: &mut [u8]) -> Result<usi
 /// # Errors
 /// It cannot be opened, or a signal came.
 pub fn open(path: &'static CStr) -> Result<Fd, Error> {
-    Fd::open(path).map_err(|errno| Error::of_io(errno, |errno| Error::File { path, errno }))
+    Fd::open(path).map_err(|errno| Error::of_file(path, errno))
 }
 
 /// Reads the prompt.

@@ -82,9 +82,7 @@ pub fn pack(packing: &Packing<'_>, path: &'static CStr) -> Result<Packed, Error>
         target.discard();
     }
     finished.map_err(|error| match error {
-        Error::Load(LoadError::Write { errno }) => {
-            Error::of_io(errno, |errno| Error::File { path, errno })
-        }
+        Error::Load(LoadError::Write { errno }) => Error::of_file(path, errno),
         error => error,
     })
 }
